@@ -1,0 +1,325 @@
+"""Settings: `params.yaml`, read strictly and validated before any work.
+
+One frozen pydantic model per section. Sections are named as the stages that read them (`data` is
+what `prepare` reads; `model`, `sampling`, `rewards`, `replay` and `verifier` are shared). An unknown
+key, a wrong type or an impossible combination raises `SettingsError`, which names the file, the
+key and what is accepted. The same models give the Prefect form its types and `docs/settings.md`
+its text: the string under a field is its documentation.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+TaskName = Literal["text2sql"]
+MethodName = Literal["grpo", "gdpo", "mrtpo"]
+DistanceName = Literal[
+    "js", "kl", "reverse_kl", "tv", "hellinger", "abs_logprob", "directional_logprob",
+    "directional_js",
+]
+NormaliseName = Literal["mean", "max", "l2"]
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the text names the file, the key and what is accepted."""
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+    )
+
+
+class Data(Section):
+    """What `prepare` reads."""
+
+    source: Literal["synthetic", "spider", "bird"] = "synthetic"
+    """Where prompts come from: generated here, or a folder in Spider's or BIRD's layout."""
+    path: str | None = None
+    """The folder of `spider` or `bird`; null means `$MRTPO_DATA/<source>`."""
+    databases: Annotated[int, Field(ge=12, le=400)] = 40
+    """Databases to generate (synthetic)."""
+    train_prompts: Count = 4000
+    """Most prompts of the train split (the first n after a seeded shuffle)."""
+    valid_prompts: Count = 200
+    """Most prompts of the valid split."""
+    test_prompts: Count = 400
+    """Most prompts of the test split."""
+    max_prompt_chars: Count = 6000
+    """A longer prompt fails validation (synthetic) or is dropped and counted (spider, bird)."""
+    sample_values: Annotated[int, Field(ge=0, le=10)] = 0
+    """Example values shown for each column in the schema part of the prompt."""
+
+
+class Model(Section):
+    """The policy. With `path` null a small decoder is built and trained by `warmstart`."""
+
+    path: str | None = None
+    """Hub id, local folder or GGUF file of a pretrained chat model; null builds the small one."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Weights' type; log-softmax is always float32."""
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`, …"""
+    vocab_size: Annotated[int, Field(ge=300)] = 1500
+    """Small decoder: size of the byte-level BPE vocabulary."""
+    hidden_size: Count = 192
+    """Small decoder: width."""
+    layers: Count = 4
+    """Small decoder: number of layers."""
+    heads: Count = 6
+    """Small decoder: attention heads; must divide `hidden_size`."""
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Model:
+        if self.hidden_size % self.heads or (self.hidden_size // self.heads) % 2:
+            raise ValueError("hidden_size must be an even multiple of heads")
+        return self
+
+
+class Warmstart(Section):
+    """Supervised start of the small decoder; ignored when `model.path` is set."""
+
+    steps: Count = 1500
+    """Optimiser steps."""
+    batch_size: Count = 32
+    """Demonstrations a step."""
+    learning_rate: Positive = 2e-3
+    """Peak rate, after a linear warm-up and before a cosine decay."""
+    told: Share = 0.5
+    """Chance of each information block to stand in a training prompt."""
+    noise: Share = 0.5
+    """Chance that a demonstration errs in what a reward checks when its information is not told."""
+
+
+class Sampling(Section):
+    """How the policy answers, in `rollout` and in training."""
+
+    group_size: Annotated[int, Field(ge=2)] = 8
+    """Responses for each prompt (G)."""
+    temperature: Positive = 1.0
+    """Sampling temperature; log-probabilities are kept at this temperature."""
+    max_new_tokens: Count = 128
+    """Longest response; one that does not end by itself counts as truncated."""
+
+
+class Rewards(Section):
+    """How verifier results become rewards."""
+
+    weights: dict[str, float] = {}
+    """λ_k by reward name; a reward that is not named weighs 1; weight 0 makes it a metric."""
+    requires: dict[str, str] = {}
+    """Reward k counts only where the named reward reached its maximum; elsewhere it is 0."""
+    on_timeout: Literal["missing", "zero"] = "missing"
+    """A verifier that ran out of time: leave the reward out, or count it as 0."""
+
+
+class Verifier(Section):
+    """Limits for model-written SQL."""
+
+    seconds: Positive = 2.0
+    """Time for one query; past it the status is `timeout`."""
+    rows: Count = 10_000
+    """Rows fetched at most; more is the status `refused`."""
+    megabytes: Count = 512
+    """Address space of a verifier process beyond its start."""
+    sql_chars: Count = 20_000
+    """Longer statements are refused unread."""
+    processes: Count = 2
+    """Verifier processes."""
+
+
+class Rollout(Section):
+    """The stage `rollout`: one file of verified groups from a checkpoint."""
+
+    prompts: Count = 64
+    """Prompts sampled."""
+    split: Literal["train", "valid", "test"] = "train"
+    """Which prompts."""
+
+
+class Replay(Section):
+    """Leave-one-out replay and token weights (read by `attribute` and by `train`)."""
+
+    distance: DistanceName = "directional_logprob"
+    """How far the two replays are apart at a token."""
+    floor: Annotated[float, Field(ge=0.0)] = 0.05
+    """δ, in the distance's unit: where the replay finds less, weights tend to 1."""
+    normalise: NormaliseName = "mean"
+    """`mean`: Σw=T; `max`: w=d/max d; `l2`: Σw²=T."""
+    mix_start: Share = 0.5
+    """λ at the first step in `(1−λ) + λ·w`."""
+    mix_end: Share = 0.0
+    """λ at the last step; linear in between."""
+    cap: Annotated[float, Field(gt=1.0)] | None = None
+    """Largest weight; the excess is spread evenly. Null: none."""
+    variants: dict[str, str] = {}
+    """Which information text a reward is replayed with, e.g. `{executability: schema}`."""
+
+
+class Train(Section):
+    """The RL loop."""
+
+    method: MethodName = "mrtpo"
+    """How rewards become token advantages."""
+    steps: Count = 60
+    """Policy updates."""
+    prompts_per_step: Count = 8
+    """Distinct prompts in one batch (B)."""
+    learning_rate: Positive = 3e-4
+    """AdamW's rate, constant after the warm-up."""
+    warmup_steps: Annotated[int, Field(ge=0)] = 3
+    """Linear warm-up."""
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    """AdamW's weight decay."""
+    clip_low: Share = 0.2
+    """ε_l of the clipped surrogate."""
+    clip_high: Annotated[float, Field(gt=0.0)] = 0.2
+    """ε_h of the clipped surrogate."""
+    kl: Annotated[float, Field(ge=0.0)] = 0.0
+    """Weight of the KL to the starting policy (k3 estimator); 0 loads no reference."""
+    epochs: Count = 1
+    """Passes over a batch before the next is sampled."""
+    max_grad_norm: Positive = 1.0
+    """Gradient norm is clipped to this."""
+    micro_batch_tokens: Count = 8192
+    """Padded tokens in one forward and backward pass."""
+    evaluate_every: Count = 20
+    """Steps between evaluations on the valid split (always at 0 and at the end)."""
+    evaluate_prompts: Count = 64
+    """Prompts of such an evaluation (greedy)."""
+    checkpoint_every: Count = 10
+    """Steps between resumable checkpoints."""
+    best_metric: str = "spider_exec"
+    """Evaluation metric that picks the best checkpoint."""
+    best_mode: Literal["max", "min"] = "max"
+    """Whether more or less of it is better."""
+    max_bad_steps: Count = 5
+    """Consecutive non-finite steps after which the run stops."""
+
+
+class Evaluate(Section):
+    """The stage `evaluate`: the best checkpoint on the test split, greedy."""
+
+    split: Literal["valid", "test"] = "test"
+    """Which prompts."""
+    prompts: Count = 400
+    """Most prompts evaluated."""
+    batch_size: Count = 64
+    """Prompts decoded together."""
+
+
+class Report(Section):
+    """The stage `report`."""
+
+    examples: Count = 6
+    """Responses shown as heat maps."""
+
+
+class Tracking(Section):
+    """MLflow."""
+
+    uri: str | None = None
+    """Tracking URI; null means `$MLFLOW_TRACKING_URI`, else `sqlite:///mlflow.db`."""
+    experiment: str = "mrtpo"
+    """Experiment that runs are filed under."""
+
+
+class Settings(Section):
+    """All of `params.yaml`."""
+
+    task: TaskName = "text2sql"
+    """What the policy learns."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Every random choice of every stage follows from it."""
+    data: Data = Data()
+    model: Model = Model()
+    warmstart: Warmstart = Warmstart()
+    sampling: Sampling = Sampling()
+    rewards: Rewards = Rewards()
+    verifier: Verifier = Verifier()
+    rollout: Rollout = Rollout()
+    replay: Replay = Replay()
+    train: Train = Train()
+    evaluate: Evaluate = Evaluate()
+    report: Report = Report()
+    tracking: Tracking = Tracking()
+
+    @model_validator(mode="after")
+    def _combinations(self) -> Settings:
+        if self.data.source == "synthetic" and self.data.path is not None:
+            raise ValueError("data.path has no meaning with data.source: synthetic; set it to null")
+        if self.train.warmup_steps > self.train.steps:
+            raise ValueError("train.warmup_steps must not exceed train.steps")
+        return self
+
+
+def accepted_values(field: Any) -> str:
+    """The choices of a Literal annotation as text, or ''."""
+    choices = get_args(field)
+    return ", ".join(map(str, choices)) if choices else ""
+
+
+def settings_from(values: dict[str, Any], where: str = "params.yaml") -> Settings:
+    """Validate a nested mapping. Raises `SettingsError` with one line per fault."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsError(_explain(error, where)) from None
+
+
+def load_settings(path: Path | str = "params.yaml") -> Settings:
+    """Read and validate a settings file. Raises `SettingsError`."""
+    path = Path(path)
+    if not path.is_file():
+        raise SettingsError(f"{path}: no such settings file (run from the project's root)")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path}: expected sections, found {type(values).__name__}")
+    return settings_from(values, str(path))
+
+
+def data_folder(data: Data) -> Path:
+    """The folder of an external data source. Raises `SettingsError` if it cannot be told."""
+    if data.path is not None:
+        folder = Path(os.path.expandvars(data.path)).expanduser()
+    elif root := os.environ.get("MRTPO_DATA"):
+        folder = Path(root) / data.source
+    else:
+        raise SettingsError(
+            f"data.source is {data.source}: set data.path to its folder, "
+            "or the environment variable MRTPO_DATA to the folder that holds it"
+        )
+    if not folder.is_dir():
+        raise SettingsError(f"data.path: {folder} is not a folder")
+    return folder
+
+
+def _explain(error: ValidationError, where: str) -> str:
+    lines = []
+    for fault in error.errors():
+        key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+        text = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            text = f"unknown key; accepted here: {', '.join(_keys_at(fault['loc'][:-1]))}"
+        else:
+            text = f"{text} (found {fault['input']!r})" if fault["loc"] else text
+        lines.append(f"{where}: {key}: {text}")
+    return "\n".join(lines)
+
+
+def _keys_at(location: tuple[Any, ...]) -> list[str]:
+    model: Any = Settings
+    for part in location:
+        model = model.model_fields[part].annotation
+    return sorted(model.model_fields)

@@ -1,0 +1,32 @@
+"""Where every stage reads and writes, relative to the workspace (the current directory).
+
+Stage outputs are what `dvc.yaml` lists. Resumable state lives outside them, in
+`$MRTPO_STATE` (default `state/`), under a fingerprint of settings, data and code, so that a run that
+was killed resumes and a changed one starts afresh.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROMPTS = Path("data/prompts")  # prepare: {train,valid,test}.parquet, databases/<db_id>/<db_id>.sqlite
+DATA_DOCS = Path("reports/data_docs")  # prepare: Great Expectations HTML, index.html
+WARMSTART = Path("models/warmstart")  # warmstart: a transformers folder
+ROLLOUTS = Path("data/rollouts/rollouts.parquet")  # rollout
+ATTRIBUTION = Path("data/attribution/attribution.parquet")  # attribute
+ATTRIBUTION_FIGURES = Path("reports/attribution")  # attribute: PNG and SVG
+POLICY = Path("models/policy")  # train: the best checkpoint, a transformers folder, run.json
+HISTORY = Path("reports/train")  # train: history.csv, evaluations.csv, curves.png
+PREDICTIONS = Path("data/predictions/predictions.parquet")  # evaluate
+REPORT = Path("reports/report.html")  # report
+METRICS = Path("metrics")  # <stage>.json
+
+
+def state_root() -> Path:
+    """Folder of resumable checkpoints and `events.jsonl`."""
+    return Path(os.environ.get("MRTPO_STATE", "state"))
+
+
+def metrics_file(stage: str) -> Path:
+    return METRICS / f"{stage}.json"
