@@ -19,7 +19,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 TaskName = Literal["text2sql"]
 MethodName = Literal["grpo", "gdpo", "mrtpo"]
 DistanceName = Literal[
-    "js", "kl", "reverse_kl", "tv", "hellinger", "abs_logprob", "directional_logprob",
+    "js",
+    "kl",
+    "reverse_kl",
+    "tv",
+    "hellinger",
+    "abs_logprob",
+    "directional_logprob",
     "directional_js",
 ]
 NormaliseName = Literal["mean", "max", "l2"]
@@ -53,6 +59,8 @@ class Data(Section):
     """Most prompts of the valid split."""
     test_prompts: Count = 400
     """Most prompts of the test split."""
+    prompt: Literal["compact", "full"] = "compact"
+    """`compact`: one line a table, for small models; `full`: DDL and the format rule."""
     max_prompt_chars: Count = 6000
     """A longer prompt fails validation (synthetic) or is dropped and counted (spider, bird)."""
     sample_values: Annotated[int, Field(ge=0, le=10)] = 0
@@ -70,11 +78,11 @@ class Model(Section):
     """`auto`, `cpu`, `cuda`, `cuda:1`, …"""
     vocab_size: Annotated[int, Field(ge=300)] = 1500
     """Small decoder: size of the byte-level BPE vocabulary."""
-    hidden_size: Count = 192
+    hidden_size: Count = 128
     """Small decoder: width."""
     layers: Count = 4
     """Small decoder: number of layers."""
-    heads: Count = 6
+    heads: Count = 4
     """Small decoder: attention heads; must divide `hidden_size`."""
 
     @model_validator(mode="after")
@@ -87,16 +95,16 @@ class Model(Section):
 class Warmstart(Section):
     """Supervised start of the small decoder; ignored when `model.path` is set."""
 
-    steps: Count = 1500
+    steps: Count = 450
     """Optimiser steps."""
     batch_size: Count = 32
     """Demonstrations a step."""
-    learning_rate: Positive = 2e-3
+    learning_rate: Positive = 3e-3
     """Peak rate, after a linear warm-up and before a cosine decay."""
     told: Share = 0.5
     """Chance of each information block to stand in a training prompt."""
-    noise: Share = 0.5
-    """Chance that a demonstration errs in what a reward checks when its information is not told."""
+    noise: dict[str, Share] = {"format": 0.4, "executability": 0.25, "execution": 0.25}
+    """Chance, by reward, that a demonstration errs in what it checks when that is not told."""
 
 
 class Sampling(Section):

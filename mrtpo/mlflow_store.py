@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # importing MLflow takes seconds; stages that do not track mu
     from mlflow import MlflowClient
     from mlflow.entities import LoggedModel, Metric, Run
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
 
 FLUSH_SECONDS = 20.0  # a supervisor that asked us to stop waits 30 s before it kills

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-PROMPTS = Path("data/prompts")  # prepare: {train,valid,test}.parquet, databases/<db_id>/<db_id>.sqlite
+PROMPTS = Path(
+    "data/prompts"
+)  # prepare: {train,valid,test}.parquet, databases/<db_id>/<db_id>.sqlite
 DATA_DOCS = Path("reports/data_docs")  # prepare: Great Expectations HTML, index.html
 WARMSTART = Path("models/warmstart")  # warmstart: a transformers folder
 ROLLOUTS = Path("data/rollouts/rollouts.parquet")  # rollout

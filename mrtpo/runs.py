@@ -94,9 +94,9 @@ class PastRun:
 
 
 def curve_metric(name: str) -> bool:
-    """The metrics whose history is compared by default: rewards' means and evaluations."""
+    """The metrics whose history is compared by default: rewards' means, evaluations and times."""
     reward = name.startswith("reward/") and name.endswith("/mean")
-    return reward or name.startswith("valid/")
+    return reward or name.startswith(("valid/", "time/"))
 
 
 def other_runs(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from mrtpo.config import Settings
-from mrtpo.tasks.base import Part, Task, Verdict
+from mrtpo.tasks.base import Part, Prepared, Task, Verdict
 
-__all__ = ["Part", "Task", "Verdict", "get_task"]
+__all__ = ["Part", "Prepared", "Task", "Verdict", "get_task"]
 
 
 def get_task(settings: Settings, folder: Path) -> Task:

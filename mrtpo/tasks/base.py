@@ -8,11 +8,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from mrtpo.config import Settings
 from mrtpo.records import Prompt, Reward
+from mrtpo.validation import Limits
 
 
 @dataclass(frozen=True)
@@ -32,16 +31,28 @@ class Part:
     end: int
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Prompts by split, the rows that validation looks at, its limits, and counts for the record."""
+
+    prompts: dict[str, list[Prompt]]
+    rows: list[dict[str, Any]]
+    limits: Limits
+    statistics: dict[str, float]
+
+
 class Task(Protocol):
+    """`words` are strings that the small policy's tokenizer keeps whole."""
+
     name: str
     reward_names: tuple[str, ...]
     metric_names: tuple[str, ...]
+    words: tuple[str, ...]
 
-    def prepare(self, settings: Settings, folder: Path) -> dict[str, object]:
-        """Write `{train,valid,test}.parquet` and what verifiers need below `folder`.
+    def prepare(self) -> Prepared:
+        """Make or read the prompts, and write what verifiers need below the task's folder.
 
-        Returns statistics (counts, what was dropped and why). Raises `ValueError` naming file,
-        row and field on bad input.
+        Raises `ValueError` naming file, row and field on bad input.
         """
         ...
 
@@ -49,13 +60,19 @@ class Task(Protocol):
         """One verdict per (prompt, response) pair, in order. Never raises on a response."""
         ...
 
-    def demonstration(self, prompt: Prompt, told: frozenset[str], noise: float,
-                      rng: random.Random) -> str:  # fmt: skip
-        """A response for the supervised start: right in what `told` names, else wrong at times."""
+    def demonstration(
+        self, prompt: Prompt, told: frozenset[str], noise: dict[str, float], rng: random.Random
+    ) -> str:
+        """A response for the supervised start: right in what `told` names, else wrong at times
+        (`noise`: by reward)."""
         ...
 
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         """Named, non-overlapping parts of a response, in order; gaps belong to no part."""
+        ...
+
+    def answer(self, response: str) -> str:
+        """The part of a response that is judged: the query, the calls, the text."""
         ...
 
     def close(self) -> None:

@@ -5,10 +5,10 @@ exist (`sqlite_sequence`) and leaves out what users changed. Two renderings: `dd
 statement a table with example values in comments (the manner of OmniSQL), and `compact`, one line a
 table for small models:
 
-    singer: singer_id*, name, country
-    concert: concert_id*, singer_id -> singer.singer_id, year
+    singer: singer_id name country
+    concert: concert_id year singer_id headliner -> singer.singer_id
 
-`*` marks the primary key, an arrow a foreign key.
+An arrow marks a foreign key where the column's name does not tell.
 """
 
 from __future__ import annotations
@@ -154,18 +154,18 @@ def compact(schema: Schema) -> str:
     """One line a table; see the top of this module."""
     targets: dict[tuple[str, str], str] = {}
     for key in schema.foreign_keys:
-        targets.setdefault(
-            (key.table, key.column), f"{quoted(key.to_table)}.{quoted(key.to_column)}"
-        )
+        if key.column != key.to_column:
+            target = f"{quoted(key.to_table)}.{quoted(key.to_column)}"
+            targets.setdefault((key.table, key.column), target)
 
     def describe(table: Table, column: Column) -> str:
-        text = quoted(column.name) + ("*" if column.primary else "")
+        text = quoted(column.name)
         if (table.name, column.name) in targets:
             text += f" -> {targets[table.name, column.name]}"
         return text + (f" {_examples(column)}" if column.values else "")
 
     return "\n".join(
-        f"{quoted(table.name)}: {', '.join(describe(table, c) for c in table.columns)}"
+        f"{quoted(table.name)}: {' '.join(describe(table, c) for c in table.columns)}"
         for table in schema.tables
     )
 

@@ -1,0 +1,118 @@
+"""From two replays of a response to token weights.
+
+`P_t` is the policy's distribution with all information in context, `Q_t` the one without reward k's.
+`d_kt ≥ 0` says how far they are apart at token t; the weights are
+
+    w_kt = T · (d_kt + δ) / Σ_s (d_ks + δ)        (`mean`: Σ_t w = T)
+
+so each reward keeps the mass that GDPO gives it, and where the replay finds nothing (Σd ≪ δT) the weights
+tend to 1. Directional distances keep only what agrees with the reward's verdict, by
+Δ_t = log P(y_t) − log Q(y_t): a penalty falls on tokens that the information speaks against, credit on
+tokens that it speaks for. No gradient flows through anything here.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+DIRECTIONAL = {"directional_logprob": "abs_logprob", "directional_js": "js"}
+DISTRIBUTIONAL = ("js", "kl", "reverse_kl", "tv", "hellinger")
+
+
+def needs_distribution(distance: str) -> bool:
+    """Whether the distance needs the whole vocabulary, not the emitted token alone."""
+    return DIRECTIONAL.get(distance, distance) in DISTRIBUTIONAL
+
+
+def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor:
+    """Distance of two log-distributions at each position; natural units (nats). Shape T.
+
+    `kl` is KL(P‖Q), `reverse_kl` KL(Q‖P), `js` at most ln 2, `tv` and `hellinger` at most 1.
+    """
+    p_TV, q_TV = logp_TV.exp(), logq_TV.exp()
+    if name == "kl":
+        distance_T = (p_TV * (logp_TV - logq_TV)).nan_to_num(0.0).sum(-1)
+    elif name == "reverse_kl":
+        distance_T = (q_TV * (logq_TV - logp_TV)).nan_to_num(0.0).sum(-1)
+    elif name == "tv":
+        distance_T = (p_TV - q_TV).abs().sum(-1) / 2
+    elif name == "hellinger":
+        distance_T = ((p_TV.sqrt() - q_TV.sqrt()).square().sum(-1) / 2).clamp(min=0).sqrt()
+    elif name == "js":
+        logm_TV = torch.logaddexp(logp_TV, logq_TV) - torch.log(torch.tensor(2.0))
+        from_p = (p_TV * (logp_TV - logm_TV)).nan_to_num(0.0).sum(-1)
+        from_q = (q_TV * (logq_TV - logm_TV)).nan_to_num(0.0).sum(-1)
+        distance_T = (from_p + from_q) / 2
+    else:
+        raise ValueError(f"unknown distance {name!r}; known: {', '.join(DISTRIBUTIONAL)}")
+    return distance_T.clamp(min=0.0)
+
+
+def oriented(name: str, undirected_BT: Tensor, delta_BT: Tensor, advantage_B: Tensor) -> Tensor:
+    """The distance a setting asks for, from the undirected one and Δ.
+
+    A directional form is 0 where Δ and the reward's advantage disagree in sign.
+    """
+    if name not in DIRECTIONAL:
+        return undirected_BT
+    agrees_BT = torch.sign(advantage_B)[:, None] * delta_BT > 0
+    return torch.where(agrees_BT, undirected_BT, torch.zeros_like(undirected_BT))
+
+
+def token_weights(
+    distance_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    floor: float,
+    normalise: str = "mean",
+    cap: float | None = None,
+    mix: float = 1.0,
+) -> Tensor:
+    """Weights of one reward from its distances; padding gets 0.
+
+    `normalise`: `mean` Σw = T; `max` w = (d+δ)/(max d + δ), which amplifies nothing; `l2` Σw² = T.
+    `cap` bounds w, spreading the excess evenly; then `(1−mix) + mix·w`. A response with no distance at
+    all has weights 1.
+    """
+    length_B1 = mask_BT.sum(1, keepdim=True).to(distance_BT.dtype)
+    raised_BT = (distance_BT + floor) * mask_BT
+    if normalise == "mean":
+        scale_B1 = length_B1 / raised_BT.sum(1, keepdim=True)
+    elif normalise == "l2":
+        scale_B1 = (length_B1 / raised_BT.square().sum(1, keepdim=True)).sqrt()
+    elif normalise == "max":
+        scale_B1 = 1.0 / raised_BT.amax(1, keepdim=True)
+    else:
+        raise ValueError(f"unknown normalisation {normalise!r}; known: mean, max, l2")
+    weights_BT = torch.where(raised_BT.amax(1, keepdim=True) > 0, raised_BT * scale_B1, mask_BT)
+    if cap is not None:
+        weights_BT = capped(weights_BT, mask_BT, cap)
+    return ((1.0 - mix) + mix * weights_BT) * mask_BT
+
+
+def capped(weights_BT: Tensor, mask_BT: Tensor, cap: float) -> Tensor:
+    """Weights at most `cap`, what is cut off spread evenly over the tokens below it (Σw kept)."""
+    for _ in range(weights_BT.shape[1]):
+        excess_B1 = (weights_BT - cap).clamp(min=0).sum(1, keepdim=True)
+        if (excess_B1 <= 1e-9).all():
+            break
+        weights_BT = weights_BT.clamp(max=cap)
+        room_BT = (weights_BT < cap) & mask_BT.bool()
+        count_B1 = room_BT.sum(1, keepdim=True).clamp(min=1)
+        weights_BT = weights_BT + room_BT * excess_B1 / count_B1
+    return weights_BT
+
+
+def concentration(weights_BT: Tensor, mask_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """Per row: N_eff/T with N_eff = (Σw)²/Σw², and the share of Σw in the top tenth of the tokens."""
+    length_B = mask_BT.sum(1)
+    total_B = weights_BT.sum(1)
+    n_eff_B = total_B.square() / weights_BT.square().sum(1).clamp(min=1e-30)
+    top_B = torch.stack(
+        [
+            row.sort(descending=True).values[: max(1, int(n) // 10)].sum()
+            for row, n in zip(weights_BT, length_B, strict=True)
+        ]
+    )
+    return n_eff_B / length_B.clamp(min=1), top_B / total_B.clamp(min=1e-30)

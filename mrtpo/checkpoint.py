@@ -1,0 +1,71 @@
+"""Resumable training state, atomic.
+
+`<state>/<fingerprint>/step-000010/` holds the policy's folder, the optimiser's state and `trainer.json`. A
+checkpoint is written under a temporary name, and renamed when complete, so that whatever is called
+`step-…` is whole. The fingerprint covers settings, input data and code: a run resumes only what is its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+KEPT = 2
+
+
+def fingerprint(settings: dict[str, Any], inputs: Iterable[Path], code: bool = True) -> str:
+    """Hash of settings, of the files below `inputs`, and (`code`) of every loaded module of this
+    package.
+    """
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for root in inputs:
+        files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+        for file in files:
+            digest.update(str(file.relative_to(root)).encode())
+            with open(file, "rb") as handle:
+                digest.update(hashlib.file_digest(handle, "sha256").digest())
+    for name in sorted(sys.modules) if code else ():
+        if name.split(".")[0] == "mrtpo" and (
+            source := getattr(sys.modules[name], "__file__", None)
+        ):
+            digest.update(name.encode() + Path(source).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def save(root: Path, step: int, model: Any, optimizer: Any, trainer: dict[str, Any]) -> Path:
+    """Write the checkpoint of `step` and drop all but the last two."""
+    target = root / f"step-{step:06d}"
+    temporary = root / f".step-{step:06d}.{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    # Tied weights share memory; the file format wants each tensor to own its own.
+    weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    save_file(weights, temporary / "model.safetensors")
+    torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
+    (temporary / "trainer.json").write_text(json.dumps(trainer))
+    shutil.rmtree(target, ignore_errors=True)
+    temporary.replace(target)
+    for old in completed(root)[:-KEPT]:
+        shutil.rmtree(old)
+    return target
+
+
+def completed(root: Path) -> list[Path]:
+    """Whole checkpoints, oldest first."""
+    return sorted(p for p in root.glob("step-*") if (p / "trainer.json").is_file())
+
+
+def restore(folder: Path, model: Any, optimizer: Any) -> dict[str, Any]:
+    """Load a checkpoint into model and optimiser; returns what `save` was given as `trainer`."""
+    model.load_state_dict(load_file(folder / "model.safetensors"))
+    optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
+    return json.loads((folder / "trainer.json").read_text())

@@ -1,0 +1,184 @@
+"""The stages: what `python -m mrtpo <stage>` does. Each reads files, writes files, and keeps no state.
+
+Stages import what they need when they run, so that each loads only what it uses.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+from mrtpo import paths
+from mrtpo.config import Settings
+
+
+def write_metrics(stage: str, metrics: Mapping[str, Any]) -> None:
+    """`metrics/<stage>.json`: sorted and rounded, so that equal runs give equal files."""
+    file = paths.metrics_file(stage)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(_rounded(metrics), indent=1, sort_keys=True) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def read_split(split: str) -> list[Any]:
+    from mrtpo.records import read_prompts
+
+    prompts = read_prompts(paths.PROMPTS / f"{split}.parquet")
+    if not prompts:
+        raise ValueError(f"{paths.PROMPTS / f'{split}.parquet'}: no prompts")
+    return prompts
+
+
+def prepare(settings: Settings) -> None:
+    """Make or read the data set, validate it, and only then put it in place."""
+    import pandas as pd
+
+    from mrtpo.records import write_prompts
+    from mrtpo.tasks import get_task
+    from mrtpo.validation import validate_prompts
+
+    building = paths.PROMPTS.with_name(".prompts.new")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    task = get_task(settings, building)
+    try:
+        prepared = task.prepare()
+    finally:
+        task.close()
+    for split, prompts in prepared.prompts.items():
+        write_prompts(building / f"{split}.parquet", prompts)
+    summary = validate_prompts(pd.DataFrame(prepared.rows), prepared.limits, paths.DATA_DOCS)
+    shutil.rmtree(paths.PROMPTS, ignore_errors=True)
+    building.replace(paths.PROMPTS)
+    checks = {"expectations": len(summary.checks), "rows": summary.rows}
+    write_metrics("prepare", {**prepared.statistics, **checks})
+    print(
+        f"prepare: {summary.rows} prompts in {paths.PROMPTS}, {len(summary.checks)} expectations "
+        f"met; see {paths.DATA_DOCS / 'index.html'}"
+    )
+
+
+def warmstart(settings: Settings) -> None:
+    """Train the small decoder, or write down which pretrained model takes its place."""
+    if settings.model.path is not None:
+        paths.WARMSTART.mkdir(parents=True, exist_ok=True)
+        note = f"model.path: {settings.model.path}\n"
+        (paths.WARMSTART / "skipped.txt").write_text(note)
+        write_metrics("warmstart", {"skipped": 1})
+        print(f"warmstart: skipped, the policy starts from {settings.model.path}")
+        return
+    from mrtpo.tasks import get_task
+    from mrtpo.warmstart import supervised
+
+    task = get_task(settings, paths.PROMPTS)
+    try:
+        policy, metrics = supervised(
+            settings, read_split("train"), read_split("valid"), task, paths.state_root()
+        )
+    finally:
+        task.close()
+    paths.WARMSTART.parent.mkdir(parents=True, exist_ok=True)
+    policy.save(paths.WARMSTART)
+    write_metrics("warmstart", metrics)
+
+
+def starting_policy(settings: Settings) -> Any:
+    """The policy that RL starts from."""
+    from mrtpo.policy import load_policy
+
+    return load_policy(settings.model.path or paths.WARMSTART, settings.model, paths.state_root())
+
+
+def rollout(settings: Settings) -> None:
+    """Sample groups from the starting policy and verify them."""
+    from mrtpo.records import write_rollouts
+    from mrtpo.rollouts import sample
+    from mrtpo.tasks import get_task
+
+    task = get_task(settings, paths.PROMPTS)
+    try:
+        rollouts, metrics = sample(
+            settings, starting_policy(settings), task, read_split(settings.rollout.split)
+        )
+    finally:
+        task.close()
+    write_rollouts(paths.ROLLOUTS, rollouts)
+    write_metrics("rollout", metrics)
+
+
+def attribute(settings: Settings) -> None:
+    """Replay the rollouts leave-one-out; write token weights and the first figures."""
+    from mrtpo.records import read_rollouts
+    from mrtpo.report.credit import examples
+    from mrtpo.report.figures import attribution_figures
+    from mrtpo.rollouts import attribution_rows, write_attribution
+    from mrtpo.tasks import get_task
+
+    rollouts = read_rollouts(paths.ROLLOUTS)
+    task = get_task(settings, paths.PROMPTS)
+    try:
+        rows, metrics = attribution_rows(
+            settings, starting_policy(settings), task, read_split(settings.rollout.split), rollouts
+        )
+    finally:
+        task.close()
+    write_attribution(paths.ATTRIBUTION, rows)
+    shutil.rmtree(paths.ATTRIBUTION_FIGURES, ignore_errors=True)
+    attribution_figures(rows, paths.ATTRIBUTION_FIGURES, examples(rows, settings.report.examples))
+    write_metrics("attribute", metrics)
+
+
+def train(settings: Settings) -> None:
+    """Train the policy, resuming from the last checkpoint of the same settings, data and code."""
+    from mrtpo.training import train_policy
+
+    metrics = train_policy(settings)
+    write_metrics("train", metrics)
+
+
+def evaluate(settings: Settings) -> None:
+    """Score the trained policy on the test split, and keep every prediction."""
+    from mrtpo.evaluation import by_group, prediction_rows, prediction_schema
+    from mrtpo.evaluation import evaluate as evaluate_prompts
+    from mrtpo.policy import load_policy
+    from mrtpo.progress import Progress
+    from mrtpo.records import write_parquet
+    from mrtpo.tasks import get_task
+    from mrtpo.tracking import RunLog
+
+    prompts = read_split(settings.evaluate.split)[: settings.evaluate.prompts]
+    policy = load_policy(paths.POLICY, settings.model, paths.state_root())
+    task = get_task(settings, paths.PROMPTS)
+    try:
+        with Progress("evaluate", len(prompts), unit="prompt") as progress:
+            scores = evaluate_prompts(
+                policy, task, prompts, max_new_tokens=settings.sampling.max_new_tokens,
+                batch_size=settings.evaluate.batch_size, progress=progress,
+            )  # fmt: skip
+    finally:
+        task.close()
+    rows = prediction_rows(task, prompts, scores.rollouts)
+    write_parquet(paths.PREDICTIONS, rows, prediction_schema(task))
+    groups = by_group(prompts, scores.rollouts)
+    write_metrics("evaluate", {**scores.metrics, "prompts": len(prompts), "groups": groups})
+    about = json.loads((paths.POLICY / "training.json").read_text())
+    with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
+        log.finish_metrics(scores.metrics)
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in scores.metrics.items())
+    print(f"evaluate: {len(prompts)} {settings.evaluate.split} prompts: {shown}")
+
+
+def report(settings: Settings) -> None:
+    """Write the HTML report."""
+    from mrtpo.report.html import write_report
+    from mrtpo.report.results import read_results
+
+    write_report(paths.REPORT, read_results(settings))
+    print(f"report: {paths.REPORT}")

@@ -1,0 +1,83 @@
+"""The stage `train`: a training around the trainer, with its files, its MLflow run and its resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mrtpo import checkpoint, paths
+from mrtpo.config import Settings
+from mrtpo.records import read_prompts
+from mrtpo.report.figures import save, training_curves
+from mrtpo.stages import starting_policy
+from mrtpo.tasks import get_task
+from mrtpo.tracking import RunLog
+from mrtpo.trainer import Trainer, write_best
+
+SECTIONS = {"task", "seed", "model", "sampling", "rewards", "verifier", "replay", "train"}
+
+
+def identity(settings: Settings) -> tuple[str, str]:
+    """Fingerprint of a training (settings, data, code), and of its data alone."""
+    inputs = [paths.PROMPTS, paths.WARMSTART]
+    data = checkpoint.fingerprint({}, [paths.PROMPTS], code=False)
+    return checkpoint.fingerprint(settings.model_dump(include=SECTIONS), inputs), data
+
+
+def train_policy(settings: Settings) -> dict[str, Any]:
+    """Train to the end; publish the best policy, the history and its curves. Returns the summary."""
+    fingerprint, data_hash = identity(settings)
+    state = paths.state_root() / f"train-{fingerprint}"
+    state.mkdir(parents=True, exist_ok=True)
+    task = get_task(settings, paths.PROMPTS)
+    try:
+        reference = None
+        if settings.train.kl > 0:
+            reference = starting_policy(settings)
+        trainer = Trainer(
+            settings, starting_policy(settings), task, read_prompts(paths.PROMPTS / "train.parquet"),
+            read_prompts(paths.PROMPTS / "valid.parquet"), state, reference,
+        )  # fmt: skip
+        resumed = trainer.resume()
+        with RunLog.open(
+            settings, state, fingerprint, data_hash, step=trainer.step if resumed else None
+        ) as log:
+            for split in ("train", "valid"):
+                log.dataset(paths.PROMPTS / f"{split}.parquet", "prompts", split)
+            trainer.run(log)
+            publish(trainer, settings, fingerprint, log)
+    finally:
+        task.close()
+    first, last = trainer.evaluations[0], trainer.evaluations[-1]
+    assert trainer.best is not None
+    return {
+        "steps": trainer.step,
+        "best_step": int(trainer.best["step"]),
+        "best": trainer.best[settings.train.best_metric],
+        "valid_start": {k: v for k, v in first.items() if k != "step"},
+        "valid_end": {k: v for k, v in last.items() if k != "step"},
+        "skipped_updates": sum(row["policy/skipped_update"] for row in trainer.history),
+    }
+
+
+def publish(trainer: Trainer, settings: Settings, fingerprint: str, log: Any) -> None:
+    """Write the stage's outputs, and the same into the MLflow run."""
+    paths.HISTORY.mkdir(parents=True, exist_ok=True)
+    history, evaluations = pd.DataFrame(trainer.history), pd.DataFrame(trainer.evaluations)
+    history.to_csv(paths.HISTORY / "history.csv", index=False)
+    evaluations.to_csv(paths.HISTORY / "evaluations.csv", index=False)
+    for file in save(training_curves(history, evaluations), paths.HISTORY / "curves"):
+        log.figure(file)
+    assert trainer.best is not None
+    about = {"fingerprint": fingerprint, "method": settings.train.method, "best": trainer.best}
+    paths.POLICY.parent.mkdir(parents=True, exist_ok=True)
+    write_best(trainer, paths.POLICY, about)
+    for file, name in ((paths.ATTRIBUTION, "attribution"), (paths.ROLLOUTS, "rollouts")):
+        if file.is_file():
+            log.table(name, pd.read_parquet(file))
+    figures: list[Path] = sorted(paths.ATTRIBUTION_FIGURES.glob("*.png"))
+    for file in figures:
+        log.figure(file)
+    log.policy(paths.POLICY, step=int(trainer.best["step"]))

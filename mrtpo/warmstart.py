@@ -1,0 +1,178 @@
+"""Supervised start of the small decoder.
+
+Each training prompt carries each reward's information at random, and its demonstration is faultless in
+what is told and errs at times in what is not (`tasks.base.Task.demonstration`). So the policy starts
+half-way and can use what the replay puts into its context. The loss is the mean cross-entropy over
+response tokens.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from mrtpo import checkpoint, paths
+from mrtpo.config import Settings
+from mrtpo.evaluation import evaluate
+from mrtpo.policy import Policy, new_policy, new_tokenizer
+from mrtpo.progress import Progress
+from mrtpo.records import Prompt
+from mrtpo.replay import chosen_information, informed
+from mrtpo.tasks import Task
+
+CHECKPOINT_EVERY = 100
+PROBED = 128
+
+
+def tokenizer_texts(prompts: Sequence[Prompt], task: Task, seed: int) -> list[str]:
+    """What the tokenizer is trained on: prompts with everything told, and faultless answers."""
+    rng = random.Random(f"tokenizer {seed}")
+    texts = []
+    for prompt in prompts:
+        chosen = chosen_information(prompt, {})
+        texts += [m.content for m in informed(prompt, chosen, set(chosen))]
+        texts.append(task.demonstration(prompt, frozenset(chosen), {}, rng))
+    return texts
+
+
+def start(settings: Settings, prompts: Sequence[Prompt], task: Task) -> Policy:
+    """A fresh policy with its tokenizer."""
+    texts = tokenizer_texts(prompts, task, settings.seed)
+    tokenizer = new_tokenizer(texts, settings.model.vocab_size, task.words)
+    return new_policy(tokenizer, settings.model, max_positions=2048, seed=settings.seed)
+
+
+def example(
+    policy: Policy, task: Task, prompt: Prompt, settings: Settings, rng: random.Random
+) -> tuple[list[int], list[int]]:
+    """Prompt ids and response ids of one demonstration, with information told at random."""
+    chosen = chosen_information(prompt, {})
+    told = frozenset(name for name in chosen if rng.random() < settings.warmstart.told)
+    response = task.demonstration(prompt, told, settings.warmstart.noise, rng)
+    prompt_ids = list(policy.prompt_ids(informed(prompt, chosen, told)))
+    response_ids = policy.tokenizer.encode(response, add_special_tokens=False)
+    return prompt_ids, [*response_ids, policy.tokenizer.eos_token_id]
+
+
+def collate(
+    rows: Sequence[tuple[list[int], list[int]]], pad_id: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Right-padded `ids_BL`, attention `mask_BL` and `labels_BL` (−100 outside responses)."""
+    length = max(len(p) + len(r) for p, r in rows)
+    ids_BL = torch.full((len(rows), length), pad_id)
+    mask_BL = torch.zeros((len(rows), length), dtype=torch.long)
+    labels_BL = torch.full((len(rows), length), -100)
+    for b, (prompt, response) in enumerate(rows):
+        n = len(prompt) + len(response)
+        ids_BL[b, :n] = torch.tensor(prompt + response)
+        mask_BL[b, :n] = 1
+        labels_BL[b, len(prompt) : n] = torch.tensor(response)
+    return ids_BL, mask_BL, labels_BL
+
+
+def rate(step: int, settings: Settings) -> float:
+    """Learning rate: linear warm-up over a twentieth of the steps, then a cosine to a tenth."""
+    steps, peak = settings.warmstart.steps, settings.warmstart.learning_rate
+    warm = max(1, steps // 20)
+    if step < warm:
+        return peak * (step + 1) / warm
+    return peak * (0.55 + 0.45 * math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+def response_loss(model: Any, ids_BL: Tensor, mask_BL: Tensor, labels_BL: Tensor) -> Tensor:
+    """Mean cross-entropy over response tokens; only their positions are projected."""
+    hidden_BLD = model.base_model(input_ids=ids_BL, attention_mask=mask_BL).last_hidden_state
+    targets = labels_BL[:, 1:]
+    kept = targets != -100
+    return F.cross_entropy(model.lm_head(hidden_BLD[:, :-1][kept]).float(), targets[kept])
+
+
+def supervised(
+    settings: Settings,
+    train: Sequence[Prompt],
+    valid: Sequence[Prompt],
+    task: Task,
+    state: Path,
+) -> tuple[Policy, dict[str, Any]]:
+    """Train from scratch, resuming a killed run. Returns the policy and what it can do:
+
+    sampled and greedy scores on train and valid prompts as they are, and sampled scores with each reward's
+    information told (`told/<reward>/…`) and with all of it (`told/all/…`).
+    """
+    relevant = settings.model_dump(include={"task", "seed", "model", "warmstart", "data"})
+    root = state / f"warmstart-{checkpoint.fingerprint(relevant, [paths.PROMPTS])}"
+    policy = start(settings, train, task)
+    model, warm = policy.model, settings.warmstart
+    optimizer = torch.optim.AdamW(model.parameters(), lr=warm.learning_rate, betas=(0.9, 0.98))
+    step = 0
+    if found := checkpoint.completed(root):
+        step = checkpoint.restore(found[-1], model, optimizer)["step"]
+    model.train()
+    with Progress("warmstart", warm.steps, start=step) as progress:
+        while step < warm.steps:
+            rng = random.Random(f"warmstart {settings.seed} {step}")
+            chosen = rng.sample(list(train), min(warm.batch_size, len(train)))
+            rows = [example(policy, task, prompt, settings, rng) for prompt in chosen]
+            batch = [tensor.to(policy.device) for tensor in collate(rows, policy.pad_id)]
+            loss = response_loss(model, *batch)
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step, settings)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            step += 1
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"warmstart: the loss is {value} at step {step}; lower warmstart.learning_rate"
+                )
+            if step % CHECKPOINT_EVERY == 0 and step < warm.steps:
+                checkpoint.save(root, step, model, optimizer, {"step": step})
+            progress.update(step, {"loss": value}, show={"loss": value})
+    model.eval()
+    metrics = {
+        "loss": value if warm.steps > 0 else None,
+        **abilities(policy, task, settings, train, valid),
+    }
+    shutil.rmtree(root, ignore_errors=True)
+    return policy, metrics
+
+
+def abilities(
+    policy: Policy, task: Task, settings: Settings, train: Sequence[Prompt], valid: Sequence[Prompt]
+) -> dict[str, Any]:
+    """Scores of a policy on up to 128 prompts of each split, sampled and greedy, told and not."""
+    probe = list(train)[:PROBED]
+
+    def scored(prompts: Sequence[Prompt], told: set[str] | None, greedy: bool) -> dict[str, float]:
+        asked = prompts
+        if told is not None:
+            asked = [
+                replace(p, messages=informed(p, chosen_information(p, {}), told)) for p in prompts
+            ]
+        return evaluate(
+            policy, task, asked, max_new_tokens=settings.sampling.max_new_tokens,
+            batch_size=64, temperature=0.0 if greedy else settings.sampling.temperature,
+            seed=settings.seed,
+        ).metrics  # fmt: skip
+
+    everything = set(task.reward_names)
+    return {
+        "train": scored(probe, None, greedy=False),
+        "valid": scored(list(valid)[:PROBED], None, greedy=False),
+        "valid_greedy": scored(list(valid)[:PROBED], None, greedy=True),
+        "told": {
+            "all": scored(probe, everything, greedy=False),
+            **{name: scored(probe, {name}, greedy=False) for name in task.reward_names},
+        },
+    }
