@@ -1,0 +1,82 @@
+"""Statistics of where credit falls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mrtpo.report.credit import (
+    even_credit,
+    examples,
+    part_shares,
+    token_credit,
+    top_shares,
+    weights,
+)
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """Four tokens, all distance but a tenth on the second."""
+    made = {
+        "prompt_id": "a", "sample": 0, "reward": "format", "value": 1.0, "advantage": 0.5,
+        "skipped": False, "reason": "", "tokens": ["<t>", "x", " y", "\n"],
+        "parts": ["tags", "columns", "columns", ""], "logprob_with": [0.0] * 4,
+        "logprob_without": [0.0] * 4, "distance": [0.1, 0.9, 0.0, 0.0],
+        "weight": [0.4, 3.6, 0.0, 0.0],
+    }  # fmt: skip
+    return made | changes
+
+
+def test_mrtpo_places_the_sum_that_gdpo_spreads_evenly() -> None:
+    assert even_credit(row()) == [0.5] * 4
+    assert token_credit(row()) == [0.2, 1.8, 0.0, 0.0]
+    assert sum(token_credit(row())) == pytest.approx(sum(even_credit(row())))
+
+
+def test_a_skipped_replay_has_even_weights_whatever_its_columns_hold() -> None:
+    skipped = row(skipped=True, weight=[], distance=[])
+    assert weights(skipped) == [1.0] * 4
+    assert weights(row(skipped=True)) == [1.0] * 4
+
+
+def test_shares_by_part_are_means_over_replays_beside_the_uniform_share() -> None:
+    second = row(sample=1, distance=[0.0, 0.0, 0.0, 2.0])
+    shares = part_shares([row(), second]).set_index("part")
+    assert list(shares.index) == ["tags", "columns", "other"]
+    assert shares["share"].to_dict() == pytest.approx({"tags": 0.05, "columns": 0.45, "other": 0.5})
+    assert shares["uniform"].to_dict() == {"tags": 0.25, "columns": 0.5, "other": 0.25}
+    assert set(shares["replays"]) == {2}
+
+
+def test_replays_that_found_nothing_count_in_no_share() -> None:
+    rows = [row(), row(sample=1, distance=[0.0] * 4), row(sample=2, skipped=True)]
+    assert set(part_shares(rows)["replays"]) == {1}
+    assert top_shares(rows)["replays"].tolist() == [1]
+    assert part_shares([rows[1]]).empty
+    assert top_shares([]).empty
+
+
+def test_top_share_is_that_of_the_largest_tenth_rounded_up() -> None:
+    (only,) = top_shares([row()]).to_dict("records")
+    assert (only["share"], only["uniform"]) == (0.9, 0.25)
+    long = row(distance=[1.0] * 20, tokens=["a"] * 20, parts=[""] * 20, weight=[1.0] * 20)
+    (only,) = top_shares([long]).to_dict("records")
+    assert (only["share"], only["uniform"]) == (0.1, 0.1)
+
+
+def test_a_data_frame_gives_what_rows_give(attribution: list[dict[str, Any]]) -> None:
+    frame = pd.DataFrame(attribution)
+    pd.testing.assert_frame_equal(part_shares(frame), part_shares(attribution))
+
+
+def test_examples_prefer_rewards_that_disagree_and_distinct_prompts() -> None:
+    agree = [row(reward=r, prompt_id="agree") for r in "xy"]
+    torn = [row(reward="x", prompt_id="torn"), row(reward="y", prompt_id="torn", advantage=-0.5)]
+    again = [{**r, "sample": 1} for r in torn]
+    dull = [row(reward="x", prompt_id="dull", skipped=True)]
+    rows = dull + agree + again + torn
+    chosen = [(e[0]["prompt_id"], e[0]["sample"]) for e in examples(rows, 4)]
+    assert chosen == [("torn", 0), ("agree", 0), ("dull", 0), ("torn", 1)]
+    assert examples(rows, 1)[0] == torn
