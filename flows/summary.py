@@ -1,0 +1,37 @@
+"""What `make run` says at its end: the headline metrics, and where the report is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.repro import stage_names
+from mrtpo.paths import METRICS, POLICY, REPORT
+
+SHOWN = 8  # metrics of one stage; all are in its file
+
+
+def headline(metrics: Mapping[str, Any]) -> str:
+    """The plain numbers at the top level, in the order in which the stage wrote them."""
+    numbers = {
+        name: value
+        for name, value in metrics.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+    return "  ".join(f"{name} {value:.4g}" for name, value in list(numbers.items())[:SHOWN])
+
+
+def summary(folder: Path) -> list[str]:
+    """One line a stage that wrote metrics, then the files."""
+    lines = []
+    for stage in stage_names(folder):
+        path = folder / METRICS / f"{stage}.json"
+        if path.exists() and (text := headline(json.loads(path.read_text("utf-8")))):
+            lines.append(f"{stage:>10}  {text}")
+    return [*lines, "", f"    policy  {folder / POLICY}", f"    report  {folder / REPORT}"]
+
+
+if __name__ == "__main__":
+    print("\n".join(["", *summary(Path().resolve())]))
