@@ -1,13 +1,14 @@
 """From rewards to credit: one small pure function for each method.
 
 Rows B are rollouts; `group_B` holds the prompt each row answers (never a view of shape (−1, G)). A
-reward that is missing (`present_BK` False) is left out of its group's mean and std, and its advantage is
-0. Credit carries its reward axis K until weights spread it over tokens (`token_advantages`):
+reward that is missing (`present_BK` False) is left out of its group's mean and std, and its
+advantage is 0. Credit carries its reward axis K until weights spread it over tokens
+(`token_advantages`):
 
     A_BT = Σ_k credit_BK[:, k] · w_BKT[:, k]
 
-so GDPO is MRTPO with every weight 1, to the bit. Standard deviations are unbiased (ddof 1), as in the
-published GDPO figures: rewards [1, missing, 0, 1] give advantages [.577, 0, −1.155, .577].
+so GDPO is MRTPO with every weight 1, to the bit. Standard deviations are unbiased (ddof 1), as in
+the published GDPO figures: rewards [1, missing, 0, 1] give advantages [.577, 0, −1.155, .577].
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ import torch
 from torch import Tensor
 
 EPSILON = 1e-6
+NO_SIGMA = 1e-4  # a smaller σ is rounding: the weighted advantages cancel in every row
 
 
 def conditioned(
     rewards_BK: Tensor, present_BK: Tensor, names: Sequence[str], requires: dict[str, str]
 ) -> Tensor:
-    """Rewards with those zeroed whose required reward did not reach its maximum of the batch's rows.
+    """Rewards with those zeroed whose required reward did not reach its maximum of the batch's
+    rows.
 
-    GDPO's conditioned reward (arXiv 2601.05242, eq. 8): reward k counts only where reward l is reached;
-    a missing l counts as not reached. The maximum of a reward is 1 in all tasks where this is used.
+    GDPO's conditioned reward (arXiv 2601.05242, eq. 8): reward k counts only where reward l is
+    reached; a missing l counts as not reached. The maximum of a reward is 1 in all tasks where
+    this is used.
     """
     out_BK = rewards_BK.clone()
     for name, needed in requires.items():
@@ -37,7 +41,8 @@ def conditioned(
 
 
 def group_advantages(rewards_BK: Tensor, present_BK: Tensor, group_B: Tensor) -> Tensor:
-    """`A = (r − mean) / (std + ε)` of every reward inside its group, over the rows where it is present.
+    """`A = (r − mean) / (std + ε)` of every reward inside its group, over the rows where it is
+    present.
 
     0 where the group is constant (min == max) or the reward is missing.
     """
@@ -77,13 +82,14 @@ def gdpo_credit(
 ) -> Tensor:
     """GDPO (arXiv 2601.05242): `λ_k A_BK / (σ + ε)`, with σ the std over rows of `Σ_k λ_k A_BK`.
 
-    One σ for the batch, over rollouts and not over tokens. The mean of the sums is 0 by construction,
-    also with missing rewards, so none is subtracted.
+    One σ for the batch, over rollouts and not over tokens. The mean of the sums is 0 by
+    construction, also with missing rewards, so none is subtracted.
     """
     advantages_BK = group_advantages(rewards_BK, present_BK, group_B)
     summed_B = (advantages_BK * weight_K).sum(1)
     sigma = summed_B.std() if len(summed_B) > 1 else torch.zeros_like(summed_B.sum())
-    return advantages_BK * weight_K / (sigma + EPSILON)
+    scale = torch.where(sigma > NO_SIGMA, sigma + EPSILON, torch.ones_like(sigma))
+    return advantages_BK * weight_K / scale
 
 
 def token_advantages(credit_BK: Tensor, weights_BKT: Tensor, mask_BT: Tensor) -> Tensor:

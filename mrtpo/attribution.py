@@ -1,13 +1,13 @@
 """From two replays of a response to token weights.
 
-`P_t` is the policy's distribution with all information in context, `Q_t` the one without reward k's.
-`d_kt ≥ 0` says how far they are apart at token t; the weights are
+`P_t` is the policy's distribution with all information in context, `Q_t` the one without reward
+k's. `d_kt ≥ 0` says how far they are apart at token t; the weights are
 
     w_kt = T · (d_kt + δ) / Σ_s (d_ks + δ)        (`mean`: Σ_t w = T)
 
-so each reward keeps the mass that GDPO gives it, and where the replay finds nothing (Σd ≪ δT) the weights
-tend to 1. Directional distances keep only what agrees with the reward's verdict, by
-Δ_t = log P(y_t) − log Q(y_t): a penalty falls on tokens that the information speaks against, credit on
+so each reward keeps the mass that GDPO gives it, and where the replay finds nothing (Σd ≪ δT) the
+weights tend to 1. Directional distances keep only what agrees with the reward's verdict, by Δ_t =
+log P(y_t) − log Q(y_t): a penalty falls on tokens that the information speaks against, credit on
 tokens that it speaks for. No gradient flows through anything here.
 """
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 DIRECTIONAL = {"directional_logprob": "abs_logprob", "directional_js": "js"}
 DISTRIBUTIONAL = ("js", "kl", "reverse_kl", "tv", "hellinger")
+LARGEST = 1e4  # nats that a divergence counts at most, also where it is infinite
 
 
 def needs_distribution(distance: str) -> bool:
@@ -28,7 +29,8 @@ def needs_distribution(distance: str) -> bool:
 def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor:
     """Distance of two log-distributions at each position; natural units (nats). Shape T.
 
-    `kl` is KL(P‖Q), `reverse_kl` KL(Q‖P), `js` at most ln 2, `tv` and `hellinger` at most 1.
+    `kl` is KL(P‖Q), `reverse_kl` KL(Q‖P), `js` at most ln 2, `tv` and `hellinger` at most 1. A token of
+    probability 0 makes the KLs infinite; they count as `LARGEST`, so that weights stay numbers.
     """
     p_TV, q_TV = logp_TV.exp(), logq_TV.exp()
     if name == "kl":
@@ -46,7 +48,7 @@ def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor
         distance_T = (from_p + from_q) / 2
     else:
         raise ValueError(f"unknown distance {name!r}; known: {', '.join(DISTRIBUTIONAL)}")
-    return distance_T.clamp(min=0.0)
+    return distance_T.clamp(min=0.0, max=LARGEST)
 
 
 def oriented(name: str, undirected_BT: Tensor, delta_BT: Tensor, advantage_B: Tensor) -> Tensor:
@@ -72,8 +74,8 @@ def token_weights(
     """Weights of one reward from its distances; padding gets 0.
 
     `normalise`: `mean` Σw = T; `max` w = (d+δ)/(max d + δ), which amplifies nothing; `l2` Σw² = T.
-    `cap` bounds w, spreading the excess evenly; then `(1−mix) + mix·w`. A response with no distance at
-    all has weights 1.
+    `cap` bounds w, spreading the excess evenly; then `(1−mix) + mix·w`. A response with no
+    distance at all has weights 1.
     """
     length_B1 = mask_BT.sum(1, keepdim=True).to(distance_BT.dtype)
     raised_BT = (distance_BT + floor) * mask_BT
@@ -105,7 +107,7 @@ def capped(weights_BT: Tensor, mask_BT: Tensor, cap: float) -> Tensor:
 
 
 def concentration(weights_BT: Tensor, mask_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """Per row: N_eff/T with N_eff = (Σw)²/Σw², and the share of Σw in the top tenth of the tokens."""
+    """Per row: N_eff/T, N_eff = (Σw)²/Σw², and the share of Σw in the top tenth of tokens."""
     length_B = mask_BT.sum(1)
     total_B = weights_BT.sum(1)
     n_eff_B = total_B.square() / weights_BT.square().sum(1).clamp(min=1e-30)

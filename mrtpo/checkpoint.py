@@ -1,8 +1,9 @@
 """Resumable training state, atomic.
 
-`<state>/<fingerprint>/step-000010/` holds the policy's folder, the optimiser's state and `trainer.json`. A
-checkpoint is written under a temporary name, and renamed when complete, so that whatever is called
-`step-…` is whole. The fingerprint covers settings, input data and code: a run resumes only what is its own.
+`<state>/<fingerprint>/step-000010/` holds the policy's folder, the optimiser's state and
+`trainer.json`. A checkpoint is written under a temporary name, and renamed when complete, so that
+whatever is called `step-…` is whole. The fingerprint covers settings, input data and code: a run
+resumes only what is its own.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
 """Settings: `params.yaml`, read strictly and validated before any work.
 
 One frozen pydantic model per section. Sections are named as the stages that read them (`data` is
-what `prepare` reads; `model`, `sampling`, `rewards`, `replay` and `verifier` are shared). An unknown
-key, a wrong type or an impossible combination raises `SettingsError`, which names the file, the
-key and what is accepted. The same models give the Prefect form its types and `docs/settings.md`
-its text: the string under a field is its documentation.
+what `prepare` reads; `model`, `sampling`, `rewards`, `replay` and `verifier` are shared). An
+unknown key, a wrong type or an impossible combination raises `SettingsError`, which names the
+file, the key and what is accepted. The same models give the Prefect form its types and
+`docs/settings.md` its text: the string under a field is its documentation.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -269,10 +270,13 @@ class Settings(Section):
         return self
 
 
-def accepted_values(field: Any) -> str:
-    """The choices of a Literal annotation as text, or ''."""
-    choices = get_args(field)
-    return ", ".join(map(str, choices)) if choices else ""
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2 numbers: `1e-4` is a number, as DVC writes it, and not a text."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+)
 
 
 def settings_from(values: dict[str, Any], where: str = "params.yaml") -> Settings:
@@ -289,7 +293,7 @@ def load_settings(path: Path | str = "params.yaml") -> Settings:
     if not path.is_file():
         raise SettingsError(f"{path}: no such settings file (run from the project's root)")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except yaml.YAMLError as error:
         raise SettingsError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(values, dict):

@@ -1,7 +1,7 @@
 """Verified rollouts → token advantages: rewards, credit, replay weights, in that order.
 
-`attribute` (one file) and `train` (every step) share this path. The trainer sees `Credit.advantages_BT`
-and knows nothing of methods.
+`attribute` (one file) and `train` (every step) share this path. The trainer sees
+`Credit.advantages_BT` and knows nothing of methods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mrtpo.replay import Replayed, replay
 
 @dataclass(frozen=True)
 class RewardTable:
-    """Rewards of a batch: rows B, rewards K. `present_BK` is False where a verifier gave no value."""
+    """Rewards of a batch, rows B, rewards K; `present_BK` is False where there is no value."""
 
     names: tuple[str, ...]
     rewards_BK: Tensor
@@ -103,7 +103,7 @@ def replay_credit(
     settings: Settings,
     mix: float,
 ) -> tuple[Tensor, Tensor, Replayed]:
-    """Replay a batch and weigh its tokens: `credit_BK`, `weights_BKT` and what the replay measured."""
+    """Replay a batch and weigh its tokens: `credit_BK`, `weights_BKT` and the measurements."""
     credit_BK = reward_credit("gdpo", table)
     replayed = replay(
         policy, prompts, rollouts, table.names, credit_BK,
@@ -162,7 +162,7 @@ def mix_at(settings: Settings, step: int) -> float:
 
 
 def reward_metrics(rollouts: Sequence[Rollout], table: RewardTable) -> dict[str, float]:
-    """Per reward: mean and std of the raw values, counts of what went wrong, share of dead groups."""
+    """Per reward: mean and std of the values, counts of what went wrong, share of dead groups."""
     metrics: dict[str, float] = {}
     dead_K = dead_groups(table.rewards_BK, table.present_BK, table.group_B)
     total = 0.0
@@ -182,8 +182,8 @@ def reward_metrics(rollouts: Sequence[Rollout], table: RewardTable) -> dict[str,
 
 
 def replay_metrics(credit: Credit) -> dict[str, float]:
-    """Per reward: Σd, N_eff/T and the top tenth's share over live rows, and the share of rows skipped
-    for another reason than a dead advantage.
+    """Per reward: Σd, N_eff/T and the top tenth's share over live rows, and the share of rows
+    skipped for another reason than a dead advantage.
     """
     replayed = credit.replayed
     if replayed is None:

@@ -44,7 +44,10 @@ def evaluate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Scores:
-    """Answer each prompt once, greedily unless told otherwise, and score it. Prompts of like length are decoded together."""
+    """Answer each prompt once, greedily unless told otherwise, and score it.
+
+    Prompts of like length are decoded together.
+    """
     encoded = {prompt.id: policy.prompt_ids(prompt.messages) for prompt in prompts}
     order = sorted(prompts, key=lambda prompt: (len(encoded[prompt.id]), prompt.id))
     answers: dict[str, Rollout] = {}
@@ -62,8 +65,8 @@ def evaluate(
 
 
 def score(rollouts: Sequence[Rollout]) -> dict[str, float]:
-    """Mean of every reward and metric over all rollouts, as benchmarks count: what a verifier could not
-    decide has not passed, and `undecided/<name>` says how often that was.
+    """Mean of every reward and metric over all rollouts, as benchmarks count: what a verifier
+    could not decide has not passed, and `undecided/<name>` says how often that was.
     """
     metrics: dict[str, float] = {}
     results = [(*rollout.rewards, *rollout.metrics) for rollout in rollouts]
@@ -81,7 +84,8 @@ def score(rollouts: Sequence[Rollout]) -> dict[str, float]:
 def prediction_rows(
     task: Task, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
 ) -> list[dict[str, Any]]:
-    """One row a prompt: question, answer, and a column for each reward and metric (null: undecided).
+    """One row a prompt: question, answer, and a column for each reward and metric (null:
+    undecided).
 
     `status` and `detail` are those of the first verifier that had something to say, else `ok`.
     """

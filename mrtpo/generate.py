@@ -1,8 +1,8 @@
 """Sampling: each distinct prompt is run once, its cache is cloned over the group.
 
-Every random number is a function of (seed, step, prompt id, sample), drawn before the first token, so
-what a row samples does not depend on its batch, on the order of prompts, or on a resume. Rows that have
-ended leave the batch. Log-probabilities are kept at the sampling temperature.
+Every random number is a function of (seed, step, prompt id, sample), drawn before the first token,
+so what a row samples does not depend on its batch, on the order of prompts, or on a resume. Rows
+that have ended leave the batch. Log-probabilities are kept at the sampling temperature.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def generate(
 ) -> list[Rollout]:
     """`samples` responses for each (prompt id, prompt ids), prompts in order, samples within them.
 
-    `temperature` 0 is greedy; its log-probabilities are those at temperature 1. Raises ValueError naming
-    the prompt when it leaves no room for `max_new_tokens`.
+    `temperature` 0 is greedy; its log-probabilities are those at temperature 1. Raises ValueError
+    naming the prompt when it leaves no room for `max_new_tokens`.
     """
     for prompt_id, ids in prompts:
         if len(ids) + max_new_tokens > policy.max_positions:
@@ -90,8 +90,8 @@ def generate(
 
 
 def pick(logps_AV: Tensor, draw_A: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """The next token of each row and its log-probability: greedy, or by the inverse of the cumulative
-    distribution at `draw_A`.
+    """The next token of each row and its log-probability: greedy, or by the inverse of the
+    cumulative distribution at `draw_A`.
     """
     if temperature == 0:
         logp_A, token_A = logps_AV.max(1)

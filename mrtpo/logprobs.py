@@ -1,8 +1,9 @@
 """Log-probabilities of responses given contexts, computed with shared contexts.
 
-Many rows answer the same context (a group in the update, a group under each replay context), so each
-distinct context is run once and its cache is handed to its rows; gradients flow through it. Only the
-positions that predict response tokens are projected on the vocabulary, in chunks, in float32.
+Many rows answer the same context (a group in the update, a group under each replay context), so
+each distinct context is run once and its cache is handed to its rows; gradients flow through it.
+Only the positions that predict response tokens are projected on the vocabulary, in chunks, in
+float32.
 
 Layout: contexts are padded on the left, responses on the right; `position_ids` count real tokens.
 """
@@ -72,8 +73,8 @@ def response_hidden(
 ) -> tuple[Tensor, Tensor]:
     """Hidden states that predict each response token. Returns `hidden_BTD` and `mask_BT`.
 
-    Row b answers `contexts[context_of[b]]`. Raises ValueError on an empty response or a row that is longer
-    than the model's positions: rows are never cut here.
+    Row b answers `contexts[context_of[b]]`. Raises ValueError on an empty response or a row that
+    is longer than the model's positions: rows are never cut here.
     """
     if any(len(response) == 0 for response in responses):
         raise ValueError("a response without tokens has no log-probabilities")
@@ -118,8 +119,8 @@ def chosen_logps(
 ) -> Tensor:
     """Log-probability of every emitted token, 0 on padding. Shape (B, T), float32.
 
-    Real positions only, chunk by chunk; with gradients each chunk is recomputed in the backward pass, so
-    that no (positions, vocabulary) tensor outlives its chunk.
+    Real positions only, chunk by chunk; with gradients each chunk is recomputed in the backward
+    pass, so that no (positions, vocabulary) tensor outlives its chunk.
     """
     real = mask_BT.bool()
     hidden_ND, ids_N = hidden_BTD[real], ids_BT[real]

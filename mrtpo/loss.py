@@ -2,8 +2,8 @@
 
     −min(ρ_t A_t, clip(ρ_t, 1−ε_l, 1+ε_h) A_t),   ρ_t = exp(log π(y_t) − log π_old(y_t))
 
-averaged over all response tokens of the whole batch, however it is cut into micro-batches. Padding is
-masked before the exponential, because a masked infinity still has a NaN gradient.
+averaged over all response tokens of the whole batch, however it is cut into micro-batches. Padding
+is masked before the exponential, because a masked infinity still has a NaN gradient.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def clipped_surrogate(
 ) -> tuple[Tensor, Tensor]:
     """Sum over tokens of the clipped surrogate's loss, and how many tokens the clip decides.
 
-    PPO's clip (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476). A log-ratio of a real token
-    beyond ±20 is clamped: there the clip has decided long before.
+    PPO's clip (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476). A log-ratio of a
+    real token beyond ±20 is clamped: there the clip has decided long before.
     """
     mask = mask_BT.bool()
     log_ratio_BT = torch.where(mask, logps_BT - old_logps_BT, torch.zeros_like(logps_BT))
@@ -42,4 +42,5 @@ def kl_to_reference(logps_BT: Tensor, reference_BT: Tensor, mask_BT: Tensor) -> 
     mask = mask_BT.bool()
     log_ratio_BT = torch.where(mask, reference_BT - logps_BT, torch.zeros_like(logps_BT))
     log_ratio_BT = log_ratio_BT.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return torch.where(mask, log_ratio_BT.exp() - log_ratio_BT - 1.0, log_ratio_BT).sum()
+    # expm1: the difference of exp(r) and 1 + r rounds to less than 0 where r is small.
+    return torch.where(mask, log_ratio_BT.expm1() - log_ratio_BT, log_ratio_BT).sum()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # importing MLflow takes seconds; stages that do not track mu
 logging.getLogger("mlflow.store.db.utils").setLevel(logging.WARNING)
 
 FLUSH_SECONDS = 20.0  # a supervisor that asked us to stop waits 30 s before it kills
+KIND = {"mlflow.experimentKind": "custom_model_development"}
 RETRY_PAUSES = (0.5, 2.0)  # seconds; a busy store is worth waiting for
 _BAD_CHARACTERS = re.compile(r"[^\w\-. /]")
 
@@ -61,7 +62,7 @@ def open_store(settings: Settings) -> tuple[MlflowClient, str]:
         if experiment is None:
             place = (artifacts / slug(name)).as_uri() if artifacts else None
             try:
-                return client, client.create_experiment(name, artifact_location=place)
+                return client, client.create_experiment(name, place, KIND)
             except MlflowException:  # on a server, another process may have been first
                 experiment = client.get_experiment_by_name(name)
                 if experiment is None:

@@ -1,8 +1,8 @@
 """Where every stage reads and writes, relative to the workspace (the current directory).
 
 Stage outputs are what `dvc.yaml` lists. Resumable state lives outside them, in
-`$MRTPO_STATE` (default `state/`), under a fingerprint of settings, data and code, so that a run that
-was killed resumes and a changed one starts afresh.
+`$MRTPO_STATE` (default `state/`), under a fingerprint of settings, data and code, so that a run
+that was killed resumes and a changed one starts afresh.
 """
 
 from __future__ import annotations

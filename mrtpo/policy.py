@@ -2,8 +2,8 @@
 
 `load_policy` takes a hub id, a transformers folder or a GGUF file. A GGUF is converted once to a
 transformers folder below the state folder, because reading it takes most of a minute. `new_policy`
-builds the small Llama-type decoder and its byte-level BPE tokenizer, with a ChatML template, so that the
-same code serves both.
+builds the small Llama-type decoder and its byte-level BPE tokenizer, with a ChatML template, so
+that the same code serves both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Policy:
-    """Model and tokenizer. `end_ids` are all ids that end a response; padding is never one row's."""
+    """Model and tokenizer. `end_ids` are all ids that end a response."""
 
     model: Any
     tokenizer: Any
@@ -68,7 +68,7 @@ class Policy:
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Text of every token, such that their concatenation is the decoded whole where it can be."""
+        """Text of every token, such that their concatenation is the whole text."""
         texts, so_far = [], ""
         for n in range(1, len(ids) + 1):
             whole = self.tokenizer.decode(list(ids[:n]), skip_special_tokens=False)
@@ -122,7 +122,7 @@ def load_policy(path: str | Path, settings: Model, cache: Path) -> Policy:
         raise ValueError(f"model.path: {name} is not a folder")
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+        model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
     except OSError as error:
         first = str(error).splitlines()[0]
         raise ValueError(
@@ -144,7 +144,9 @@ def _converted(gguf: Path, cache: Path) -> Path:
     log.warning("converting %s to %s (once, about a minute)", gguf.name, folder)
     where = {"gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **where)
-    model = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **where)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        str(gguf.parent), dtype=torch.float32, **where
+    )
     # transformers marks the weights as quantised although they are float32 now.
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
@@ -160,7 +162,13 @@ def _converted(gguf: Path, cache: Path) -> Path:
 def new_tokenizer(texts: Iterable[str], vocab_size: int, words: Sequence[str]) -> Any:
     """Byte-level BPE trained on `texts`; `words` are kept as single tokens (tags and fences)."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    # Identifiers such as net_worth stay whole, so that naming a column is one decision.
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r" ?\w+| ?[^\w\s]+|\s+"), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size - len(words),
@@ -194,6 +202,6 @@ def new_policy(tokenizer: Any, settings: Model, max_positions: int, seed: int) -
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = LlamaForCausalLM(config).to(torch.float32)
+        model: Any = LlamaForCausalLM(config)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     return _wrap(model.to(device_of(settings)), tokenizer, settings)

@@ -32,10 +32,11 @@ class Message:
 class Information:
     """What one reward's verifier checks, as text for the replay.
 
-    `where`: `append` adds `text` to the end of the last user turn; `prompt` says that `text` already
-    stands, exactly once, in the messages, and leaving it out takes it out of there. `{detail}` in an
-    appended text is filled with the verifier's message on the response that is replayed.
-    A reward may have several variants; the first is the default (`replay.variants` selects).
+    `where`: `append` adds `text` to the end of the last user turn; `prompt` says that `text`
+    already stands, exactly once, in the messages, and leaving it out takes it out of there.
+    `{detail}` in an appended text is filled with the verifier's message on the response that is
+    replayed. A reward may have several variants; the first is the default (`replay.variants`
+    selects).
     """
 
     reward: str
@@ -183,4 +184,6 @@ def write_rollouts(path: Path, rollouts: Sequence[Rollout]) -> None:
 
 
 def _plain(row: Any) -> dict[str, Any]:
-    return dataclasses.asdict(row) if dataclasses.is_dataclass(row) else dict(row)
+    if dataclasses.is_dataclass(row) and not isinstance(row, type):
+        return dataclasses.asdict(row)
+    return dict(row)

@@ -1,9 +1,10 @@
 """Replay contexts: the prompt with all information, and with one reward's information left out.
 
-A context is the policy's own conversation. Information that the prompt does not state is added at the
-end of the last user turn, so that every context shares its beginning with the sampling prompt; information
-that the prompt states is left out by taking it out of there (`records.Information.where`).
-Responses are replayed as the token ids that were sampled; contexts are never cut.
+A context is the policy's own conversation. Information that the prompt does not state is added at
+the end of the last user turn, so that every context shares its beginning with the sampling prompt;
+information that the prompt states is left out by taking it out of there
+(`records.Information.where`). Responses are replayed as the token ids that were sampled; contexts
+are never cut.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def _without(messages: list[Message], entry: Information, prompt_id: str) -> lis
 class Replayed:
     """What the replay measured, rows B, rewards K, tokens T.
 
-    `distance_BKT` is undirected (`attribution.oriented` orients it), `with_BT` and `without_BKT` the emitted
-    tokens' log-probabilities, `live_BK` which pairs were replayed; `reasons` says why others were not.
+    `distance_BKT` is undirected (`attribution.oriented` orients it), `with_BT` and `without_BKT`
+    the emitted tokens' log-probabilities, `live_BK` which pairs were replayed; `reasons` says why
+    others were not.
     """
 
     with_BT: Tensor
@@ -111,8 +113,9 @@ def replay(
 ) -> Replayed:
     """Leave-one-out replay of each rollout, for the rewards whose advantage is not 0.
 
-    Row b is `rollouts[b]`, an answer to `prompts[b]`. Contexts that are equal are computed once. A context
-    that leaves no room for the response is never cut: that pair is dropped and `reasons` says so.
+    Row b is `rollouts[b]`, an answer to `prompts[b]`. Contexts that are equal are computed once. A
+    context that leaves no room for the response is never cut: that pair is dropped and `reasons`
+    says so.
     """
     rows, count = len(rollouts), len(reward_names)
     longest = max(len(r.response_ids) for r in rollouts)
@@ -157,16 +160,18 @@ def replay(
         pairs: list[tuple[int, int | None]] = []
         context_of: list[int] = []
         for b, full, left_out in (plans[i] for i in run):
-            for k, context in ((None, full), *left_out.items()):
-                pairs.append((b, k))
+            told_and_left: list[tuple[int | None, tuple[int, ...]]] = [(None, full)]
+            told_and_left += left_out.items()
+            for left, context in told_and_left:
+                pairs.append((b, left))
                 context_of.append(contexts.setdefault(context, len(contexts)))
         hidden_NTD, _ = response_hidden(
             policy, list(contexts), [rollouts[b].response_ids for b, _ in pairs], context_of
         )
         base = -1
-        for n, (b, k) in enumerate(pairs):
+        for n, (b, left) in enumerate(pairs):
             length = len(rollouts[b].response_ids)
-            if k is None:
+            if left is None:
                 base = n
                 continue
             with_T, without_T, distance_T = compare(
@@ -174,9 +179,9 @@ def replay(
                 temperature, distance,
             )  # fmt: skip
             with_BT[b, :length] = with_T
-            without_BKT[b, k, :length] = without_T
-            distance_BKT[b, k, :length] = distance_T
-            live_BK[b, k] = True
+            without_BKT[b, left, :length] = without_T
+            distance_BKT[b, left, :length] = distance_T
+            live_BK[b, left] = True
     return Replayed(with_BT, without_BKT, distance_BKT, live_BK, mask_BT, reasons)
 
 

@@ -1,9 +1,9 @@
 """Files of verified rollouts, and their leave-one-out attribution.
 
-`attribution.parquet` has one row for each rollout and reward (`ATTRIBUTION_SCHEMA`): the reward's value and
-status, `advantage` (what an even spread gives each token: λ_k A_k/(σ+ε)), whether and why the replay was
-skipped, and for every token its text, part, log-probability with and without the information, distance
-(oriented) and weight.
+`attribution.parquet` has one row for each rollout and reward (`ATTRIBUTION_SCHEMA`): the reward's
+value and status, `advantage` (what an even spread gives each token: λ_k A_k/(σ+ε)), whether and
+why the replay was skipped, and for every token its text, part, log-probability with and without
+the information, distance (oriented) and weight.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The stages: what `python -m mrtpo <stage>` does. Each reads files, writes files, and keeps no state.
+"""The stages: what `python -m mrtpo <stage>` does. Each reads files, writes files, and keeps no
+state.
 
 Stages import what they need when they run, so that each loads only what it uses.
 """

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["NoLog", "PastRun", "RunLog", "other_runs", "read_state"]
 
 STATE_FILE = "mlflow.json"
+TRAINING_PAGES = "?workflowType=machine_learning"
 NON_FINITE = "health/non_finite"
 
 
@@ -58,7 +59,7 @@ class NoLog:
     page: str | None = None
 
     def step(self, step: int, metrics: Mapping[str, float | None]) -> None: ...
-    def finish_metrics(self, metrics: Mapping[str, Any], prefix: str = "test") -> None: ...
+    def finish_metrics(self, metrics: Mapping[str, Any], prefix: str = "final") -> None: ...
     def table(self, name: str, rows: Any, shown: int = 100) -> None: ...
     def figure(self, path: Path) -> None: ...
     def dataset(self, path: Path, name: str, split: str) -> None: ...
@@ -76,7 +77,8 @@ class RunLog:
         self.client, self.state, self.ends = client, state, ends
         self.run_id: str = run.info.run_id
         self.experiment_id: str = run.info.experiment_id
-        self.page = f"/#/experiments/{self.experiment_id}/runs/{self.run_id}"
+        # The UI has pages for agents and for trainings, and opens the former unless told.
+        self.page = f"/#/experiments/{self.experiment_id}/runs/{self.run_id}{TRAINING_PAGES}"
         self._tags: dict[str, str] = dict(run.data.tags)
         self._names = MetricNames(run.data.metrics)
         self._last = {name: last_point(client, self.run_id, name) for name in run.data.metrics}
@@ -153,18 +155,19 @@ class RunLog:
     def _last_step(self, name: str) -> int:
         return self._last[name][0] if name in self._last else -1
 
-    def finish_metrics(self, metrics: Mapping[str, Any], prefix: str = "test") -> None:
-        """Log final figures: `{"sql": 1, "kind": {"join": 0}}` → `test_sql`, `test_kind/join`.
+    def finish_metrics(self, metrics: Mapping[str, Any], prefix: str = "final") -> None:
+        """Log final figures: `{"exec": 1, "kind": {"join": 0}}` → `final/exec`, `final/kind/join`.
 
-        A name without `/` has its chart at the top of the compare page. A figure logged again with
-        another value gets the next step, so that the newest counts and no step is doubled. Figures
-        are also tied to the logged policy, which makes the models page comparable.
+        MLflow sorts sections of charts by name and puts names without `/` last; `final` comes
+        before what is logged along the way. A figure logged again with another value gets the next
+        step, so that the newest counts and no step is doubled. Figures are also tied to the logged
+        policy, which makes the models page comparable.
         """
         model_id = read_state(self.state).get("model_id")
         for raw, value in flatten(metrics, "/").items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
-            raw = f"{prefix}_{raw}" if prefix else raw
+            raw = f"{prefix}/{raw}"
             name = self._names(raw)
             step = self._last_step(name)
             if step >= 0 and self._last[name][1] == value:

@@ -1,8 +1,8 @@
 """The RL loop. One step reads: prompts → rollouts → rewards → replay → token advantages → update.
 
-A step is a function of the settings, the weights and the step's number alone, so a resumed run gives the
-same numbers as one that was never stopped. State is saved by `checkpoint`; the best policy is the one with
-the best `train.best_metric` on the valid split.
+A step is a function of the settings, the weights and the step's number alone, so a resumed run
+gives the same numbers as one that was never stopped. State is saved by `checkpoint`; the best
+policy is the one with the best `train.best_metric` on the valid split.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Trainer:
         return totals
 
     def _gradients(self, rollouts: Sequence[Rollout], credit: Credit) -> dict[str, float]:
-        """Accumulate the gradient of the mean token loss over the batch, micro-batch by micro-batch."""
+        """Accumulate the gradient of the mean token loss, micro-batch by micro-batch."""
         train, device = self.settings.train, self.policy.device
         tokens = float(credit.mask_BT.sum())
         loss_sum = clipped_sum = kl_sum = 0.0
@@ -200,7 +200,7 @@ class Trainer:
         return metrics | ({"policy/kl": kl_sum / tokens} if self.reference is not None else {})
 
     def evaluate(self) -> dict[str, float]:
-        """Greedy scores on the valid split; the best policy so far is kept beside the checkpoints."""
+        """Greedy scores on the valid split; the best policy so far is kept."""
         scores = evaluate(
             self.policy, self.task, self.valid_prompts,
             max_new_tokens=self.settings.sampling.max_new_tokens,

@@ -1,4 +1,4 @@
-"""The stage `train`: a training around the trainer, with its files, its MLflow run and its resume."""
+"""The stage `train`: files, MLflow run and resume around the trainer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def identity(settings: Settings) -> tuple[str, str]:
 
 
 def train_policy(settings: Settings) -> dict[str, Any]:
-    """Train to the end; publish the best policy, the history and its curves. Returns the summary."""
+    """Train to the end; publish the best policy, the history, its curves; return the summary."""
     fingerprint, data_hash = identity(settings)
     state = paths.state_root() / f"train-{fingerprint}"
     state.mkdir(parents=True, exist_ok=True)
@@ -37,8 +37,8 @@ def train_policy(settings: Settings) -> dict[str, Any]:
         if settings.train.kl > 0:
             reference = starting_policy(settings)
         trainer = Trainer(
-            settings, starting_policy(settings), task, read_prompts(paths.PROMPTS / "train.parquet"),
-            read_prompts(paths.PROMPTS / "valid.parquet"), state, reference,
+            settings, starting_policy(settings), task, read_prompts(paths.PROMPTS /
+            "train.parquet"), read_prompts(paths.PROMPTS / "valid.parquet"), state, reference,
         )  # fmt: skip
         resumed = trainer.resume()
         with RunLog.open(

@@ -1,9 +1,9 @@
 """Supervised start of the small decoder.
 
-Each training prompt carries each reward's information at random, and its demonstration is faultless in
-what is told and errs at times in what is not (`tasks.base.Task.demonstration`). So the policy starts
-half-way and can use what the replay puts into its context. The loss is the mean cross-entropy over
-response tokens.
+Each training prompt carries each reward's information at random, and its demonstration is
+faultless in what is told and errs at times in what is not (`tasks.base.Task.demonstration`). So
+the policy starts half-way and can use what the replay puts into its context. The loss is the mean
+cross-entropy over response tokens.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def supervised(
 ) -> tuple[Policy, dict[str, Any]]:
     """Train from scratch, resuming a killed run. Returns the policy and what it can do:
 
-    sampled and greedy scores on train and valid prompts as they are, and sampled scores with each reward's
-    information told (`told/<reward>/…`) and with all of it (`told/all/…`).
+    sampled and greedy scores on train and valid prompts as they are, and sampled scores with each
+    reward's information told (`told/<reward>/…`) and with all of it (`told/all/…`).
     """
     relevant = settings.model_dump(include={"task", "seed", "model", "warmstart", "data"})
     root = state / f"warmstart-{checkpoint.fingerprint(relevant, [paths.PROMPTS])}"

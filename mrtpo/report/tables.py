@@ -155,7 +155,7 @@ def methods(runs: Sequence[PastRun], wanted: Sequence[str]) -> list[MethodRow]:
         own = [run for run in runs if run.method == method]
         figures: dict[str, Spread | None] = {}
         for name in wanted:
-            tested = [run.final[f"test_{name}"] for run in own if f"test_{name}" in run.final]
+            tested = [run.final[f"final/{name}"] for run in own if f"final/{name}" in run.final]
             figures[f"{name}, test"] = _spread(tested)
         for name in wanted[:1]:
             along = [

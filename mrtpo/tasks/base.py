@@ -1,6 +1,7 @@
 """What a task is to the rest: prompts, rewards, what each verifier reveals, parts of a response.
 
-A task knows its verifiers, never the trainer. The trainer sees `reward_names`, `verify` and records.
+A task knows its verifiers, never the trainer. The trainer sees `reward_names`, `verify` and
+records.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Prompts by split, the rows that validation looks at, its limits, and counts for the record."""
+    """Prompts by split, the rows that validation looks at, its limits, and counts."""
 
     prompts: dict[str, list[Prompt]]
     rows: list[dict[str, Any]]
@@ -44,10 +45,14 @@ class Prepared:
 class Task(Protocol):
     """`words` are strings that the small policy's tokenizer keeps whole."""
 
-    name: str
-    reward_names: tuple[str, ...]
-    metric_names: tuple[str, ...]
-    words: tuple[str, ...]
+    @property
+    def reward_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def metric_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def words(self) -> tuple[str, ...]: ...
 
     def prepare(self) -> Prepared:
         """Make or read the prompts, and write what verifiers need below the task's folder.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pool:
-    """Values of a column: words to choose from, or an integer range; `phrase` names it in speech."""
+    """Values of a column: words to choose from, or an integer range."""
 
     words: tuple[str, ...] = ()
     low: int = 0

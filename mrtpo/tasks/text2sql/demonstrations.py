@@ -1,16 +1,19 @@
 """Demonstrations for the supervised start, right or wrong on purpose.
 
-The small policy must learn two things before RL can teach it anything: to answer at all, and to use what
-stands in its context. So a demonstration is faultless in whatever its prompt tells (the format rule, the
-names that exist, the reference), and errs at times in what it does not tell: a broken format, a name
-that the database does not know, a query that means something else. The policy then starts half-way, and
-knows that information helps.
+The small policy must learn two things before RL can teach it anything: to answer at all, and to
+use what stands in its context. So a demonstration is faultless in whatever its prompt tells (the
+format rule, the names that exist, the reference), and errs at times in what it does not tell: a
+broken format, a name that the database does not know, a query that means something else. The
+policy then starts half-way, and knows that information helps.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -50,7 +53,7 @@ def demonstration(
     return malformed(response, rng) if errs("format") else response
 
 
-def _parse(sql: str) -> exp.Expression | None:
+def _parse(sql: str) -> Any:
     try:
         return sqlglot.parse_one(sql, dialect="sqlite")
     except SqlglotError:
@@ -68,74 +71,71 @@ def plan(tree: exp.Expression) -> str:
 def misnamed(tree: exp.Expression, rng: random.Random) -> exp.Expression:
     """The query with one column or table called by a name that does not exist."""
     tree = tree.copy()
-    nodes: list[exp.Expression] = [*tree.find_all(exp.Column), *tree.find_all(exp.Table)]
+    nodes: list[Any] = [*tree.find_all(exp.Column), *tree.find_all(exp.Table)]
     node = rng.choice(nodes)
     name = node.name
     wrong = rng.choice([f"{name}s", f"{name}_name", f"{name}_id", f"the_{name}"])
     for other in nodes:
         if other.name == name and type(other) is type(node):
             other.this.set("this", wrong)
-        elif isinstance(node, exp.Table) and other.args.get("table") is not None:
-            if other.args["table"].name == name:
-                other.args["table"].set("this", wrong)
+        elif isinstance(node, exp.Table) and isinstance(other, exp.Column) and other.table == name:
+            other.args["table"].set("this", wrong)
     return tree
 
 
 def misunderstood(tree: exp.Expression, names: Names, rng: random.Random) -> exp.Expression:
     """The query with one decision changed: it runs, and mostly returns something else."""
     tree = tree.copy()
-    changes = []
-    swaps = {exp.GT: exp.GTE, exp.GTE: exp.GT, exp.LT: exp.LTE, exp.LTE: exp.LT}
-    for node in tree.find_all(*swaps):
-        changes.append(lambda node=node: _swap(node, swaps[type(node)]))
-        changes.append(lambda node=node: _swap(node, _opposite(node)))
-    functions = {exp.Avg: exp.Max, exp.Max: exp.Min, exp.Min: exp.Avg, exp.Sum: exp.Avg}
-    for node in tree.find_all(*functions):
-        changes.append(lambda node=node: node.replace(functions[type(node)](this=node.this.copy())))
-    for node in tree.find_all(exp.Ordered):
-        changes.append(lambda node=node: _turn(node))
-    for node in tree.find_all(exp.Limit):
-        changes.append(
-            lambda node=node: node.set(
-                "expression", exp.Literal.number(int(node.expression.name) + rng.choice((1, 2)))
-            )
-        )
-    for node in tree.find_all(exp.Where):
-        changes.append(node.pop)
-    for node in tree.find_all(exp.Not):
-        changes.append(lambda node=node: node.replace(node.this.copy()))
-    for select in list(tree.find_all(exp.Select))[:1]:
-        for column in [c for c in select.expressions if isinstance(c, exp.Column)]:
-            others = [n for n in _siblings(column, tree, names) if n != column.name]
-            if others:
-                changes.append(
-                    lambda column=column, others=others: column.this.set("this", rng.choice(others))
-                )
-        if len(select.expressions) > 1:
-            changes.append(lambda select=select: select.set("expressions", select.expressions[:1]))
+    changes = list(_changes(tree, names, rng))
     if changes:
         rng.choice(changes)()
     return tree
 
 
-def _opposite(node: exp.Expression) -> type[exp.Expression]:
-    return exp.LT if isinstance(node, exp.GT | exp.GTE) else exp.GT
+Change = Callable[[], Any]
+_NEIGHBOURS = {exp.GT: exp.GTE, exp.GTE: exp.GT, exp.LT: exp.LTE, exp.LTE: exp.LT}
+_OPPOSITES = {exp.GT: exp.LT, exp.GTE: exp.LT, exp.LT: exp.GT, exp.LTE: exp.GT}
+_FUNCTIONS = {exp.Avg: exp.Max, exp.Max: exp.Min, exp.Min: exp.Avg, exp.Sum: exp.Avg}
 
 
-def _swap(node: exp.Expression, kind: type[exp.Expression]) -> None:
+def _changes(tree: Any, names: Names, rng: random.Random) -> Iterator[Change]:
+    """Every single change that could be made: operators, functions, order, limit, columns, …"""
+    for node in tree.find_all(*_NEIGHBOURS):
+        yield partial(_swap, node, _NEIGHBOURS[type(node)])
+        yield partial(_swap, node, _OPPOSITES[type(node)])
+    for node in tree.find_all(*_FUNCTIONS):
+        yield partial(node.replace, _FUNCTIONS[type(node)](this=node.this.copy()))
+    for node in tree.find_all(exp.Ordered):
+        yield partial(_turn, node)
+    for node in tree.find_all(exp.Limit):
+        if isinstance(node.expression, exp.Literal) and node.expression.name.isdigit():
+            other = exp.Literal.number(int(node.expression.name) + rng.choice((1, 2)))
+            yield partial(node.set, "expression", other)
+    for node in tree.find_all(exp.Where):
+        yield node.pop
+    for node in tree.find_all(exp.Not):
+        yield partial(node.replace, node.this.copy())
+    select = tree.find(exp.Select)
+    if select is None:
+        return
+    if len(select.expressions) > 1:
+        yield partial(select.set, "expressions", select.expressions[:1])
+    for column in [c for c in select.expressions if isinstance(c, exp.Column)]:
+        table = column.table or next((t.name for t in tree.find_all(exp.Table)), "")
+        others = [name for name in names.get(table, ()) if name != column.name]
+        if others:
+            yield partial(column.this.set, "this", rng.choice(others))
+
+
+def _swap(node: Any, kind: Any) -> None:
     node.replace(kind(this=node.this.copy(), expression=node.expression.copy()))
 
 
-def _turn(node: exp.Expression) -> None:
+def _turn(node: Any) -> None:
     down = not node.args.get("desc")
     # SQLite sorts nulls first when ascending; anything else would be written out.
     node.set("desc", down or None)
     node.set("nulls_first", not down)
-
-
-def _siblings(column: exp.Column, tree: exp.Expression, names: Names) -> list[str]:
-    tables = [column.table] if column.table else [table.name for table in tree.find_all(exp.Table)]
-    return [name for table in tables[:1] for name in names.get(table, ())]
 
 
 _BREAKS = (

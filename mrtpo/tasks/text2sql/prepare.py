@@ -1,7 +1,7 @@
 """Prompts of the text-to-SQL task: generated here, or read from Spider's or BIRD's folders.
 
-Splits share no database. Synthetic: a fixed share of the databases for valid and test. Spider and BIRD: test
-is the dev split; valid is carved from train by whole databases.
+Splits share no database. Synthetic: a fixed share of the databases for valid and test. Spider and
+BIRD: test is the dev split; valid is carved from train by whole databases.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _generated(settings: Settings, folder: Path) -> tuple[Questions, dict[int, s
     kinds: dict[int, str] = {}
     for split in SPLITS:
         wanted = _wanted(data, split)
-        made = []
+        made: list[Question] = []
         for index in of_split[split]:
             spec = specs[index]
             path = database_file(folder, spec.db_id)

@@ -11,9 +11,9 @@ Answer format (SQL-R1's tags):
     ```
     </answer>
 
-Two prompt styles. `compact`: schema in one line a table, question; the format rule is not stated, so the
-replay adds it. `full`: DDL with comments in the OmniSQL manner, evidence, question, the format rule; the
-rule stands in the prompt, so leaving it out takes it out of there.
+Two prompt styles. `compact`: schema in one line a table, question; the format rule is not stated,
+so the replay adds it. `full`: DDL with comments in the OmniSQL manner, evidence, question, the
+format rule; the rule stands in the prompt, so leaving it out takes it out of there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ REWARDS = ("format", "executability", "execution")
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 FENCES = ("```sql", "```")
 SHORT_RULE = "Answer as <think> plan </think> <answer> ```sql query ``` </answer>, each tag once, in this order."
-FULL_RULE = """Output format: first reason inside <think> and </think>, then put one SQLite query in a \
-```sql block inside <answer> and </answer>. Use each tag exactly once, in this order, with nothing after:
+FULL_RULE = """\
+Output format: first reason inside <think> and </think>, then put one SQLite query in a ```sql block
+inside <answer> and </answer>. Use each tag exactly once, in this order, with nothing after:
 <think>
 your reasoning
 </think>
@@ -63,14 +64,14 @@ def format_ok(response: str) -> bool:
 def extract_sql(response: str) -> str:
     """The query a response means: well-formed or not, so that format is judged apart from SQL.
 
-    The last ```sql block, closed or not; else the answer part, else what follows the think part, from
-    its first SELECT or WITH on. Empty if there is none.
+    The last ```sql block, closed or not; else the answer part, else what follows the think part,
+    from its first SELECT or WITH on. Empty if there is none.
     """
     return response[slice(*sql_span(response))]
 
 
 def sql_span(response: str) -> tuple[int, int]:
-    """Characters of the response that `extract_sql` returns; (n, n) at the end if there are none."""
+    """Characters of the response that `extract_sql` returns; (n, n) if there are none."""
     blocks = list(_BLOCK.finditer(response))
     if blocks:
         return _stripped(response, *blocks[-1].span(1))

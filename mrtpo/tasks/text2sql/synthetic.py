@@ -1,9 +1,9 @@
 """The embedded text-to-SQL data set: SQLite databases and questions with reference SQL.
 
 `make_databases` composes each database from a theme of the catalogue: three linked tables with a
-random choice of columns and filled from seeded pools. `make_questions` asks questions of eight kinds
-(`KINDS`) about one database. A question is kept only if its reference SQL returns rows. The same seed
-gives the same bytes.
+random choice of columns and filled from seeded pools. `make_questions` asks questions of eight
+kinds (`KINDS`) about one database. A question is kept only if its reference SQL returns rows. The
+same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -339,7 +339,8 @@ def _join(
     _: TableSpec, spec: DatabaseSpec, connection: sqlite3.Connection, rng: random.Random
 ) -> Maker:
     child, parent = rng.choice(spec.links())
-    on = f"{child.name} JOIN {parent.name} ON {child.name}.{parent.name}_id = {parent.name}.{parent.name}_id"
+    key = f"{parent.name}_id"
+    on = f"{child.name} JOIN {parent.name} ON {child.name}.{key} = {parent.name}.{key}"
     form = rng.random()
     if form < 0.4:
         words, where = _condition(parent, connection, rng, f"{parent.name}.")
@@ -357,7 +358,8 @@ def _join(
         )
     return (
         f"how many {plural(child.name)} does each {parent.name} have, by {_say(parent.label)}",
-        f"SELECT {parent.name}.{parent.label}, COUNT(*) FROM {on} GROUP BY {parent.name}.{parent.label}",
+        f"SELECT {parent.name}.{parent.label}, COUNT(*) FROM {on} "
+        f"GROUP BY {parent.name}.{parent.label}",
     )
 
 

@@ -1,7 +1,8 @@
 """The text-to-SQL task: three rewards (format, executability, execution) of 0 or 1.
 
-`execution` is Spider's execution match; BIRD's set equality is kept beside it as the metric `bird_ex`. A query
-that times out leaves executability and execution without a value (`rewards.on_timeout`).
+`execution` is Spider's execution match; BIRD's set equality is kept beside it as the metric
+`bird_ex`. A query that times out leaves executability and execution without a value
+(`rewards.on_timeout`).
 """
 
 from __future__ import annotations
