@@ -245,8 +245,8 @@ def test_final_figures_count_newest_and_double_no_step(settings: Settings, tmp_p
         with RunLog.reopen(settings, tmp_path / "state") as again:
             again.finish_metrics(figures)
     run = client(settings).get_run(log.run_id)
-    assert run.data.metrics == {"loss": 1.0, "test_spider_exec": 0.75, "test_kind/join": 0.25}
-    assert steps(settings, log.run_id, "test_spider_exec") == [0, 1]
+    assert run.data.metrics == {"loss": 1.0, "final/spider_exec": 0.75, "final/kind/join": 0.25}
+    assert steps(settings, log.run_id, "final/spider_exec") == [0, 1]
     assert run.info.status == "FINISHED"
 
 
@@ -347,7 +347,7 @@ def test_the_policy_is_a_model_of_the_run_that_loads_and_carries_the_test_figure
     assert model.name == "text2sql-mrtpo-seed0"
     assert model.source_run_id == log.run_id
     assert str(model.status) == "READY"
-    assert [(m.key, m.value) for m in model.metrics] == [("test_spider_exec", 0.5)]
+    assert [(m.key, m.value) for m in model.metrics] == [("final/spider_exec", 0.5)]
     outputs = client(settings).get_run(log.run_id).outputs.model_outputs
     assert model.model_id in [output.model_id for output in outputs]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -387,7 +387,7 @@ def test_only_finished_runs_of_the_task_are_compared(settings: Settings, tmp_pat
     runs = other_runs(settings)
     assert [(run.method, run.seed) for run in runs] == [("mrtpo", 0), ("mrtpo", 1)]
     assert runs[1].history == {"valid/spider_exec": [(0, 1.0), (1, 1.5)]}
-    assert runs[1].final["test_spider_exec"] == 0.5
+    assert runs[1].final["final/spider_exec"] == 0.5
 
 
 def test_where_no_store_is_yet_there_are_no_runs_and_none_is_made(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def past_runs(seeds: int = 3) -> list[PastRun]:
             kept = {name: list(zip(history["step"], v, strict=True)) for name, v in curves.items()}
             kept |= {f"valid/{name}": list(zip(tests["step"], tests[name], strict=True))
                      for name in tests.columns[1:]}  # fmt: skip
-            final = {f"test_{name}": float(tests[name].iloc[-1]) for name in tests.columns[1:]}
+            final = {f"final/{name}": float(tests[name].iloc[-1]) for name in tests.columns[1:]}
             runs.append(PastRun(
                 run_id=f"{method}{seed}".ljust(32, "0"), name=f"text2sql {method} seed {seed}",
                 method=method, seed=seed, params={"train.steps": "60"},

@@ -88,7 +88,7 @@ def test_layout_wraps_without_losing_or_overlapping_text() -> None:
 
 
 def test_text_of_a_response_is_drawn_as_it_is(tmp_path: Path) -> None:
-    tokens = ["$x^2$", " and $y", "_{1}", "\\frac"]
+    tokens = ["$x^2$", " and $y", "_{1}", "$\\frac$"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure = token_heat_map(tokens, [("a $b$ c", [1.0] * 4)], "$title$ _{", width=40)

@@ -78,7 +78,7 @@ def test_methods_are_compared_by_medians_and_the_best_is_marked() -> None:
     ]  # fmt: skip
     best = {row.method for row in rows for spread in row.figures.values() if spread and spread.best}
     assert best == {"mrtpo"}
-    finals = sorted(run.final["test_spider_exec"] for run in past_runs() if run.method == "gdpo")
+    finals = sorted(run.final["final/spider_exec"] for run in past_runs() if run.method == "gdpo")
     spread = rows[1].figures["spider_exec, test"]
     assert spread is not None
     assert spread.middle == finals[1]
