@@ -96,9 +96,9 @@ class Model(Section):
 class Warmstart(Section):
     """Supervised start of the small decoder; ignored when `model.path` is set."""
 
-    steps: Count = 450
+    steps: Count = 900
     """Optimiser steps."""
-    batch_size: Count = 32
+    batch_size: Count = 16
     """Demonstrations a step."""
     learning_rate: Positive = 3e-3
     """Peak rate, after a linear warm-up and before a cosine decay."""

@@ -84,6 +84,7 @@ class Policy:
         """Write a transformers folder to a temporary name and rename it."""
         temporary = folder.with_name(f".{folder.name}.{os.getpid()}")
         shutil.rmtree(temporary, ignore_errors=True)
+        temporary.parent.mkdir(parents=True, exist_ok=True)
         self.model.save_pretrained(temporary)
         self.tokenizer.save_pretrained(temporary)
         shutil.rmtree(folder, ignore_errors=True)

@@ -74,7 +74,12 @@ def _without(messages: list[Message], entry: Information, prompt_id: str) -> lis
             f"prompt {prompt_id}: information of reward {entry.reward} stands {count} times in the "
             "messages; leaving it out needs exactly one"
         )
-    return [Message(m.role, m.content.replace(entry.text, "").strip("\n")) for m in messages]
+    return [
+        Message(m.role, m.content.replace(entry.text, "").strip("\n"))
+        if entry.text in m.content
+        else m
+        for m in messages
+    ]
 
 
 @dataclass(frozen=True)

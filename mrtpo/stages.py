@@ -75,18 +75,19 @@ def warmstart(settings: Settings) -> None:
         write_metrics("warmstart", {"skipped": 1})
         print(f"warmstart: skipped, the policy starts from {settings.model.path}")
         return
+    from mrtpo.checkpoint import fingerprint
     from mrtpo.tasks import get_task
     from mrtpo.warmstart import supervised
 
+    relevant = settings.model_dump(include={"task", "seed", "model", "warmstart", "sampling"})
+    root = paths.state_root() / f"warmstart-{fingerprint(relevant, [paths.PROMPTS])}"
     task = get_task(settings, paths.PROMPTS)
     try:
-        policy, metrics = supervised(
-            settings, read_split("train"), read_split("valid"), task, paths.state_root()
-        )
+        policy, metrics = supervised(settings, read_split("train"), read_split("valid"), task, root)
     finally:
         task.close()
-    paths.WARMSTART.parent.mkdir(parents=True, exist_ok=True)
     policy.save(paths.WARMSTART)
+    shutil.rmtree(root, ignore_errors=True)
     write_metrics("warmstart", metrics)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from mrtpo.tasks import get_task
 from mrtpo.tracking import RunLog
 from mrtpo.trainer import Trainer, write_best
 
+FINISHED = "finished"
 SECTIONS = {"task", "seed", "model", "sampling", "rewards", "verifier", "replay", "train"}
 
 
@@ -31,6 +33,9 @@ def train_policy(settings: Settings) -> dict[str, Any]:
     fingerprint, data_hash = identity(settings)
     state = paths.state_root() / f"train-{fingerprint}"
     state.mkdir(parents=True, exist_ok=True)
+    if (state / FINISHED).is_file():  # asked to train again: from the start, as a run of its own
+        shutil.rmtree(state)
+        state.mkdir()
     task = get_task(settings, paths.PROMPTS)
     try:
         reference = None
@@ -48,6 +53,7 @@ def train_policy(settings: Settings) -> dict[str, Any]:
                 log.dataset(paths.PROMPTS / f"{split}.parquet", "prompts", split)
             trainer.run(log)
             publish(trainer, settings, fingerprint, log)
+        finish(state)
     finally:
         task.close()
     first, last = trainer.evaluations[0], trainer.evaluations[-1]
@@ -60,6 +66,13 @@ def train_policy(settings: Settings) -> dict[str, Any]:
         "valid_end": {k: v for k, v in last.items() if k != "step"},
         "skipped_updates": sum(row["policy/skipped_update"] for row in trainer.history),
     }
+
+
+def finish(state: Path) -> None:
+    """Drop the checkpoints of a completed training; what names its MLflow run stays."""
+    (state / FINISHED).touch()
+    for folder in (*state.glob("step-*"), *state.glob("best-*")):
+        shutil.rmtree(folder)
 
 
 def publish(trainer: Trainer, settings: Settings, fingerprint: str, log: Any) -> None:

@@ -29,10 +29,12 @@ from mrtpo.tasks.text2sql.schema import Schema, compact, ddl
 REWARDS = ("format", "executability", "execution")
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 FENCES = ("```sql", "```")
-SHORT_RULE = "Answer as <think> plan </think> <answer> ```sql query ``` </answer>, each tag once, in this order."
+SHORT_RULE = (
+    "Answer as <think> plan </think> <answer> ```sql query ``` </answer>, each tag once, in order."
+)
 FULL_RULE = """\
-Output format: first reason inside <think> and </think>, then put one SQLite query in a ```sql block
-inside <answer> and </answer>. Use each tag exactly once, in this order, with nothing after:
+Output format: first reason inside <think> and </think>, then put one SQLite query in a ```sql
+block inside <answer> and </answer>. Use each tag exactly once, in this order, and nothing after:
 <think>
 your reasoning
 </think>
