@@ -29,8 +29,8 @@ def needs_distribution(distance: str) -> bool:
 def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor:
     """Distance of two log-distributions at each position; natural units (nats). Shape T.
 
-    `kl` is KL(P‖Q), `reverse_kl` KL(Q‖P), `js` at most ln 2, `tv` and `hellinger` at most 1. A token of
-    probability 0 makes the KLs infinite; they count as `LARGEST`, so that weights stay numbers.
+    `kl` is KL(P‖Q), `reverse_kl` KL(Q‖P), `js` at most ln 2, `tv` and `hellinger` 1. A token
+    of probability 0 makes the KLs infinite; they count as `LARGEST`, so that weights stay numbers.
     """
     p_TV, q_TV = logp_TV.exp(), logq_TV.exp()
     if name == "kl":

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,9 +30,13 @@ from mrtpo.replay import Replayed, replay
 
 @dataclass(frozen=True)
 class RewardTable:
-    """Rewards of a batch, rows B, rewards K; `present_BK` is False where there is no value."""
+    """Rewards of a batch, rows B, rewards K; `present_BK` is False where there is no value.
+
+    `raw_BK` is what the verifiers gave, `rewards_BK` what trains, after `rewards.requires`.
+    """
 
     names: tuple[str, ...]
+    raw_BK: Tensor
     rewards_BK: Tensor
     present_BK: Tensor
     group_B: Tensor
@@ -50,17 +55,33 @@ class Credit:
     replayed: Replayed | None
 
 
+def check_names(names: Sequence[str], settings: Settings) -> None:
+    """Raise ValueError where `rewards` names a reward that the task does not have."""
+    rewards = settings.rewards
+    for key, named in (
+        ("weights", [*rewards.weights]),
+        ("requires", [*rewards.requires, *rewards.requires.values()]),
+    ):
+        for name in named:
+            if name not in names:
+                raise ValueError(
+                    f"rewards.{key}: {name} is no reward of this task; accepted: {', '.join(names)}"
+                )
+
+
 def reward_table(
     rollouts: Sequence[Rollout], names: Sequence[str], settings: Settings, device: torch.device
 ) -> RewardTable:
     """Rewards as tensors, conditioned and with time-outs as `rewards.on_timeout` says.
 
-    Raises ValueError naming the reward and rollout where a configured reward is absent altogether.
+    A value that is no finite number counts as missing. Raises ValueError naming the reward and
+    rollout where a configured reward is absent altogether.
     """
+    check_names(names, settings)
     groups = {
         prompt_id: i for i, prompt_id in enumerate(dict.fromkeys(r.prompt_id for r in rollouts))
     }
-    rewards_BK = torch.zeros(len(rollouts), len(names), device=device)
+    raw_BK = torch.zeros(len(rollouts), len(names), device=device)
     present_BK = torch.zeros(len(rollouts), len(names), dtype=torch.bool, device=device)
     for b, rollout in enumerate(rollouts):
         given = {reward.name: reward for reward in rollout.rewards}
@@ -72,11 +93,11 @@ def reward_table(
                 )
             value = _value(given[name], settings)
             if value is not None:
-                rewards_BK[b, k], present_BK[b, k] = value, True
+                raw_BK[b, k], present_BK[b, k] = value, True
     group_B = torch.tensor([groups[r.prompt_id] for r in rollouts], device=device)
     weight_K = torch.tensor([settings.rewards.weights.get(n, 1.0) for n in names], device=device)
-    rewards_BK = conditioned(rewards_BK, present_BK, names, settings.rewards.requires)
-    return RewardTable(tuple(names), rewards_BK, present_BK, group_B, weight_K)
+    rewards_BK = conditioned(raw_BK, present_BK, names, settings.rewards.requires)
+    return RewardTable(tuple(names), raw_BK, rewards_BK, present_BK, group_B, weight_K)
 
 
 def _value(reward: Reward, settings: Settings) -> float | None:
@@ -86,7 +107,7 @@ def _value(reward: Reward, settings: Settings) -> float | None:
         and settings.rewards.on_timeout == "zero"
     ):
         return 0.0
-    return reward.value
+    return reward.value if reward.value is not None and math.isfinite(reward.value) else None
 
 
 def reward_credit(method: str, table: RewardTable) -> Tensor:
@@ -110,18 +131,27 @@ def replay_credit(
         distance=settings.replay.distance, variants=settings.replay.variants,
         temperature=settings.sampling.temperature, token_budget=settings.train.micro_batch_tokens,
     )  # fmt: skip
-    return credit_BK, weights_of(replayed, credit_BK, settings.replay, mix), replayed
+    weights_BKT = weights_of(replayed, verdict(credit_BK, table), settings.replay, mix)
+    return credit_BK, weights_BKT, replayed
 
 
-def weights_of(replayed: Replayed, credit_BK: Tensor, settings: Replay, mix: float) -> Tensor:
+def verdict(credit_BK: Tensor, table: RewardTable) -> Tensor:
+    """Credit with the sign of the reward's own advantage A_k.
+
+    A negative λ_k turns what follows from a pass, not which tokens speak for one.
+    """
+    return credit_BK * table.weight_K.sign()
+
+
+def weights_of(replayed: Replayed, verdict_BK: Tensor, settings: Replay, mix: float) -> Tensor:
     """Token weights of every reward; 1 on real tokens where a pair was not replayed."""
-    mask_BT = replayed.mask_BT.to(credit_BK.dtype)
+    mask_BT = replayed.mask_BT.to(verdict_BK.dtype)
     weights_BKT = mask_BT[:, None].expand_as(replayed.distance_BKT).clone()
     delta_BKT = replayed.delta_BKT
-    for k in range(credit_BK.shape[1]):
+    for k in range(verdict_BK.shape[1]):
         live_B = replayed.live_BK[:, k]
         distance_BT = oriented(
-            settings.distance, replayed.distance_BKT[:, k], delta_BKT[:, k], credit_BK[:, k]
+            settings.distance, replayed.distance_BKT[:, k], delta_BKT[:, k], verdict_BK[:, k]
         )
         weighed_BT = token_weights(
             distance_BT, mask_BT, floor=settings.floor, normalise=settings.normalise,
@@ -167,16 +197,17 @@ def reward_metrics(rollouts: Sequence[Rollout], table: RewardTable) -> dict[str,
     dead_K = dead_groups(table.rewards_BK, table.present_BK, table.group_B)
     total = 0.0
     for k, name in enumerate(table.names):
-        values = table.rewards_BK[table.present_BK[:, k], k]
-        mean = float(values.mean()) if len(values) else float("nan")
-        statuses = [r.rewards[k].status for r in rollouts]
-        metrics[f"reward/{name}/mean"] = mean
+        present_B = table.present_BK[:, k]
+        values = table.raw_BK[present_B, k]
+        statuses = [r.status for rollout in rollouts for r in rollout.rewards if r.name == name]
+        metrics[f"reward/{name}/mean"] = float(values.mean()) if len(values) else math.nan
         metrics[f"reward/{name}/std"] = float(values.std()) if len(values) > 1 else 0.0
         metrics[f"reward/{name}/missing"] = float((~table.present_BK[:, k]).sum())
         metrics[f"reward/{name}/dead_groups"] = float(dead_K[k])
         for status in ("error", "timeout", "refused"):
             metrics[f"reward/{name}/{status}"] = float(statuses.count(status))
-        total += mean * float(table.weight_K[k])
+        if table.weight_K[k] != 0:
+            total += float(table.rewards_BK[present_B, k].mean() * table.weight_K[k])
     metrics["reward/total/mean"] = total
     return metrics
 

@@ -16,7 +16,14 @@ import pyarrow as pa
 
 from mrtpo.attribution import oriented
 from mrtpo.config import Settings
-from mrtpo.credit import Credit, replay_credit, replay_metrics, reward_metrics, reward_table
+from mrtpo.credit import (
+    Credit,
+    replay_credit,
+    replay_metrics,
+    reward_metrics,
+    reward_table,
+    verdict,
+)
 from mrtpo.evaluation import verified
 from mrtpo.generate import generate
 from mrtpo.policy import Policy
@@ -118,6 +125,7 @@ def _rows(
 ) -> list[dict[str, Any]]:
     replayed = credit.replayed
     assert replayed is not None
+    verdict_BK = verdict(credit.credit_BK, credit.table)
     rows = []
     for b, (prompt, rollout) in enumerate(zip(prompts, rollouts, strict=True)):
         length = len(rollout.response_ids)
@@ -126,7 +134,7 @@ def _rows(
         for k, reward in enumerate(rollout.rewards):
             distance_BT = oriented(
                 settings.replay.distance, replayed.distance_BKT[b : b + 1, k],
-                replayed.delta_BKT[b : b + 1, k], credit.credit_BK[b : b + 1, k],
+                replayed.delta_BKT[b : b + 1, k], verdict_BK[b : b + 1, k],
             )  # fmt: skip
             rows.append(
                 {

@@ -1,0 +1,194 @@
+"""Tiny policies and a task without databases, shared by the tests of the RL core."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    LlamaConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+
+from mrtpo.config import Model, Settings, settings_from
+from mrtpo.policy import Policy, new_policy, new_tokenizer
+from mrtpo.records import Information, Message, Prompt, Reward, Rollout
+from mrtpo.tasks import Part, Prepared, Verdict
+from mrtpo.trainer import Trainer
+
+torch.set_num_threads(1)
+
+KINDS = ("llama", "qwen2", "qwen3", "gpt2")
+
+
+class Numbers:
+    """A tokenizer's place: the text of an id is its number."""
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        return " ".join(str(i) for i in ids)
+
+
+def number_policy(
+    kind: str = "llama", *, vocab: int = 13, ends: Sequence[int] = (0,), positions: int = 64,
+    seed: int = 0, std: float = 0.5,
+) -> Policy:  # fmt: skip
+    """A random decoder over `vocab` bare ids whose distributions are far from uniform."""
+    shape = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
+    common = dict(vocab_size=vocab, pad_token_id=0, bos_token_id=None, eos_token_id=ends[0])
+    common |= dict(max_position_embeddings=positions)
+    grouped = dict(shape, intermediate_size=24, num_key_value_heads=2)
+    config: Any = {
+        "llama": lambda: LlamaConfig(**common, **grouped),
+        "qwen2": lambda: Qwen2Config(**common, **grouped),
+        "qwen3": lambda: Qwen3Config(**common, **grouped, head_dim=4),
+        "gpt2": lambda: GPT2Config(**common, **shape),
+    }[kind]()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config).float().eval()
+        spread(model, std)
+    return Policy(model, Numbers(), frozenset(ends), 0, positions)
+
+
+def spread(model: Any, std: float) -> None:
+    """Redraw all matrices with a larger spread, so that contexts matter from the start."""
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=std)
+
+
+def text_policy(seed: int = 0, *, positions: int = 256, std: float | None = 0.3) -> Policy:
+    """A one-layer decoder with a real tokenizer and chat template."""
+    tokenizer = new_tokenizer(["Answer with letters. Be plain. "] * 4, 300, ())
+    policy = new_policy(tokenizer, Model(hidden_size=16, layers=1, heads=2), positions, seed)
+    if std is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            spread(policy.model, std)
+    return policy
+
+
+def prompt(number: int = 0, undecided: str = "", **changes: Any) -> Prompt:
+    """A prompt of `Letters`; `undecided` names a reward whose verifier times out."""
+    information = (
+        Information("letter", "rule", "prompt", "Answer with letters."),
+        Information("plain", "rule", "append", f"Plain means plain {number}."),
+        Information("plain", "verdict", "append", "The judge says: {detail}"),
+    )
+    fields: dict[str, Any] = dict(
+        id=f"p{number}", split="train", kind="odd" if number % 2 else "even", difficulty="easy",
+        source="made up", information=information, reference="abc",
+        messages=(
+            Message("system", "\nAnswer with letters.\nBe brief.\n"),
+            Message("user", f"Question {number}{'?' * (1 + number % 3)}"),
+        ),
+        payload=json.dumps({"question": f"Question {number}", "undecided": undecided}),
+    )  # fmt: skip
+    return Prompt(**(fields | changes))
+
+
+class Letters:
+    """`letter`: a letter among the first four characters (0/1); `plain`: share of ASCII."""
+
+    name = "letters"
+    reward_names: tuple[str, ...] = ("letter", "plain")
+    metric_names: tuple[str, ...] = ("short",)
+    words: tuple[str, ...] = ()
+
+    def prepare(self) -> Prepared:
+        raise NotImplementedError
+
+    def verify(self, prompts: Sequence[Prompt], responses: Sequence[str]) -> list[Verdict]:
+        return [self._verdict(p, r) for p, r in zip(prompts, responses, strict=True)]
+
+    def _verdict(self, prompt: Prompt, response: str) -> Verdict:
+        undecided = json.loads(prompt.payload)["undecided"]
+        values = {
+            "letter": float(any(c.isascii() and c.isalpha() for c in response[:4])),
+            "plain": sum(c.isascii() for c in response) / max(1, len(response)),
+        }
+        rewards = tuple(
+            Reward(name, None, "timeout", "took too long")
+            if name == undecided
+            else Reward(name, value, "ok", f"{name} was {value:.2f}")
+            for name, value in values.items()
+        )
+        return Verdict(rewards, (Reward("short", float(len(response) < 6), "ok"),))
+
+    def demonstration(
+        self, prompt: Prompt, told: frozenset[str], noise: dict[str, float], rng: random.Random
+    ) -> str:
+        return "abc" if "letter" in told or rng.random() > noise.get("letter", 0.0) else "123"
+
+    def parts(self, prompt: Prompt, response: str) -> list[Part]:
+        return [Part("head", 0, min(4, len(response)))]
+
+    def answer(self, response: str) -> str:
+        return response
+
+    def close(self) -> None:
+        pass
+
+
+def tiny_settings(values: dict[str, Any] | None = None) -> Settings:
+    """Settings for seconds of work; `values` are laid over them section by section."""
+    merged: dict[str, Any] = {
+        "seed": 3,
+        "sampling": {"group_size": 4, "max_new_tokens": 6},
+        "train": {"steps": 4, "prompts_per_step": 2, "learning_rate": 0.01, "warmup_steps": 2,
+                  "evaluate_every": 2, "evaluate_prompts": 3, "checkpoint_every": 2,
+                  "best_metric": "plain"},
+        "evaluate": {"batch_size": 2},
+    }  # fmt: skip
+    for section, entries in (values or {}).items():
+        old = merged.get(section)
+        merged[section] = {**old, **entries} if isinstance(old, dict) else entries
+    return settings_from(merged)
+
+
+def trainer(
+    state: Path, values: dict[str, Any] | None = None, *, task: Any = None, prompts: int = 5,
+    policy: Policy | None = None, reference: Policy | None = None,
+) -> Trainer:  # fmt: skip
+    """A trainer on `Letters` with a fresh tiny policy; equal arguments give equal trainers."""
+    train = [prompt(n) for n in range(prompts)]
+    valid = [prompt(n, split="valid") for n in range(100, 104)]
+    return Trainer(
+        tiny_settings(values), policy or text_policy(), task or Letters(), train, valid, state,
+        reference,
+    )  # fmt: skip
+
+
+def rollout(
+    ids: Sequence[int], rewards: dict[str, float | None] | Sequence[Reward] = (), *,
+    prompt_id: str = "p0", sample: int = 0, prompt_ids: Sequence[int] = (1, 2),
+) -> Rollout:  # fmt: skip
+    """A made-up rollout; rewards by value are `ok`, or `timeout` where the value is None."""
+    if isinstance(rewards, dict):
+        rewards = [
+            Reward(name, value, "timeout" if value is None else "ok")
+            for name, value in rewards.items()
+        ]
+    return Rollout(
+        prompt_id, sample, tuple(prompt_ids), tuple(ids), (0.0,) * len(ids), "text", True,
+        tuple(rewards),
+    )  # fmt: skip
+
+
+def mask_of(lengths: Sequence[int]) -> Tensor:
+    """`mask_BT` of right-padded rows, as numbers."""
+    return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).to(torch.float64)
+
+
+def weights_equal(one: Policy, other: Policy) -> bool:
+    """Whether two policies have the same weights to the bit."""
+    a, b = one.model.state_dict(), other.model.state_dict()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
