@@ -167,11 +167,13 @@ def response_parts(response: str) -> list[Part]:
         Part("tags", match.start(), match.end())
         for match in re.finditer("|".join(map(re.escape, (*TAGS, *FENCES))), response)
     ]
-    close = response.find("</think>")
-    open_ = response.find("<think>")
-    inside = (open_ + len("<think>") if open_ >= 0 else 0, close if close >= 0 else start)
-    if inside[0] < min(inside[1], start):
-        parts.append(Part("think", inside[0], min(inside[1], start)))
+    open_, close = response.find("<think>"), response.find("</think>")
+    if open_ >= 0 or close >= 0:
+        first = open_ + len("<think>") if open_ >= 0 else 0
+        ends = [p.start for p in parts if p.start >= first] + [start]
+        last = close if close >= first else min(ends)
+        if first < last:
+            parts.append(Part("think", first, last))
     clause = "columns"
     for token in _TOKEN.finditer(response, start, end):
         word = token.group()
