@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from prefect import flow
@@ -15,7 +16,7 @@ def evaluate(
     split: Literal["valid", "test"] | None = None,
     prompts: int | None = None,
     batch_size: int | None = None,
-    overrides: dict[str, Any] | None = None,
+    overrides: Mapping[str, Any] = {},
     log_every: int = 10,
     stage_minutes: float | None = None,
 ) -> State[None] | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
 from prefect.states import State
 
-from flows.repro import stage_names
+from flows.repro import graph
 from flows.stages import run_stages
 from flows.workspace import workspace_root
 from mrtpo.config import MethodName, TaskName
@@ -20,7 +21,7 @@ def pipeline(
     model: str | None = None,
     seed: int | None = None,
     steps: int | None = None,
-    overrides: dict[str, Any] | None = None,
+    overrides: Mapping[str, Any] = {},
     log_every: int = 10,
     stage_minutes: float | None = None,
 ) -> State[None] | None:
@@ -46,4 +47,4 @@ def pipeline(
         "seed": seed,
         "train.steps": steps,
     }
-    return run_stages(stage_names(workspace_root()), named, overrides, log_every, stage_minutes)
+    return run_stages(list(graph(workspace_root())), named, overrides, log_every, stage_minutes)

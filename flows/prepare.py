@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from prefect import flow
@@ -15,7 +16,7 @@ def prepare(
     source: Literal["synthetic", "spider", "bird"] | None = None,
     path: str | None = None,
     seed: int | None = None,
-    overrides: dict[str, Any] | None = None,
+    overrides: Mapping[str, Any] = {},
     stage_minutes: float | None = None,
 ) -> State[None] | None:
     """Make or read the data set, validate it, write data/prompts.

@@ -40,7 +40,11 @@ class StageFailed(RuntimeError):
     @property
     def killed(self) -> bool:
         """Ended by a signal, as the system does when memory runs out: worth another try."""
-        return self.code < 0 or self.code > 128
+        return self.code < 0 or 128 < self.code < 160
+
+
+class NotReady(RuntimeError):
+    """What a stage reads is not there."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,20 @@ class Place:
         }
 
 
-def stage_names(folder: Path) -> list[str]:
-    """The stages in the order in which `dvc.yaml` lists them. Raises ValueError if it has none."""
-    stages = (yaml.safe_load((folder / "dvc.yaml").read_text("utf-8")) or {}).get("stages") or {}
-    if not stages:
-        raise ValueError(f"{folder / 'dvc.yaml'}: no stages")
-    return list(stages)
+def graph(folder: Path) -> dict[str, Any]:
+    """The stages of `dvc.yaml` in its order."""
+    stages: dict[str, Any] = yaml.safe_load((folder / "dvc.yaml").read_text("utf-8"))["stages"]
+    return stages
+
+
+def require_inputs(stage: str, folder: Path) -> None:
+    """Raises `NotReady` naming what a stage reads and is not there; DVC names only its path."""
+    missing = [dep for dep in graph(folder)[stage].get("deps", []) if not (folder / dep).exists()]
+    if missing:
+        raise NotReady(
+            f"{stage} reads {', '.join(missing)}, not there in {folder}: run the flow `pipeline`, "
+            f"or `dvc repro {stage}`, which run what comes before it"
+        )
 
 
 def reproduce(
@@ -87,8 +99,10 @@ def reproduce(
 ) -> bool:
     """Bring one stage up to date; True if its command ran, False if DVC had its outputs already.
 
-    Raises `StageFailed`, or TimeoutError after `seconds`. However this ends, no process is left.
+    Raises `NotReady`, `StageFailed`, or TimeoutError after `seconds`. However this ends, no process
+    is left.
     """
+    require_inputs(stage, place.folder)
     output, events = place.log_file(stage), place.log_file(stage, "events.jsonl")
     events.unlink(missing_ok=True)  # a killed attempt may have left half a line
     printed, happened = Tail(output), Tail(events)

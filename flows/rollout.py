@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from prefect import flow
@@ -17,7 +18,7 @@ def rollout(
     group_size: int | None = None,
     temperature: float | None = None,
     model: str | None = None,
-    overrides: dict[str, Any] | None = None,
+    overrides: Mapping[str, Any] = {},
     log_every: int = 10,
     stage_minutes: float | None = None,
 ) -> State[None] | None:

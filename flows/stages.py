@@ -26,7 +26,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed, State
 
 from flows.locks import run_lock, workspace_lock
-from flows.repro import Place, StageFailed, reproduce
+from flows.repro import NotReady, Place, StageFailed, reproduce
 from flows.sources import refresh
 from flows.workspace import (
     WorkspaceError,
@@ -51,7 +51,7 @@ _MLFLOW_PAGE = re.compile(r"/#/experiments/\w+/runs/\w+")
 def run_stages(
     stages: Sequence[str],
     named: Mapping[str, Any],
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any],
     log_every: int = 10,
     minutes: float | None = None,
 ) -> State[None] | None:
@@ -63,7 +63,7 @@ def run_stages(
     """
     try:
         root = workspace_root()
-        given = merged(named, overrides or {})
+        given = merged(named, overrides)
         settings = checked_settings(root, given)
         state, label = state_folder(root), _label()
         with run_lock(state, label):
@@ -74,7 +74,7 @@ def run_stages(
                 with workspace_lock(state, f"flow run {label}", get_run_logger().warning):
                     _run_in(root, stages, root, log_every, minutes)
                 _show_result(root, None)
-    except (SettingsError, StageFailed, TimeoutError, WorkspaceError) as error:
+    except (SettingsError, NotReady, StageFailed, TimeoutError, WorkspaceError) as error:
         return Failed(message=str(error))
     return None
 

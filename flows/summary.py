@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.repro import stage_names
+from flows.repro import graph
 from mrtpo.paths import METRICS, POLICY, REPORT
 
 SHOWN = 8  # metrics of one stage; all are in its file
@@ -26,7 +26,7 @@ def headline(metrics: Mapping[str, Any]) -> str:
 def summary(folder: Path) -> list[str]:
     """One line a stage that wrote metrics, then the files."""
     lines = []
-    for stage in stage_names(folder):
+    for stage in graph(folder):
         path = folder / METRICS / f"{stage}.json"
         if path.exists() and (text := headline(json.loads(path.read_text("utf-8")))):
             lines.append(f"{stage:>10}  {text}")

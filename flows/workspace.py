@@ -100,6 +100,7 @@ def write_overrides(path: Path, overrides: Mapping[str, Any]) -> None:
     editor.preserve_quotes = True
     editor.width = 1000
     editor.representer.add_representer(type(None), _null)
+    editor.representer.add_representer(float, _float)
     document = editor.load(path.read_text("utf-8"))
     for key, value in overrides.items():
         *sections, last = key.split(".")
@@ -115,6 +116,13 @@ def write_overrides(path: Path, overrides: Mapping[str, Any]) -> None:
 
 def _null(representer: Any, _: None) -> Any:
     return representer.represent_scalar("tag:yaml.org,2002:null", "null")  # the default is nothing
+
+
+def _float(representer: Any, value: float) -> Any:
+    """`1.0e-05`: without the point, YAML 1.1 takes it for text."""
+    text = repr(value)
+    text = text if "." in text else text.replace("e", ".0e", 1)
+    return representer.represent_scalar("tag:yaml.org,2002:float", text)
 
 
 def run_label(name: str, run_id: str) -> str:

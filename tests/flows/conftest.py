@@ -1,5 +1,4 @@
-"""A small project of its own repository, whose stages are a script: the flows' mechanics without
-training.
+"""A small project of its own, whose stages are a script: the flows' mechanics without training.
 
 The script stands for `python -m mrtpo`: it takes steps of `verifier.seconds`, keeps its place in
 `$MRTPO_STATE`, tells its progress in `$MRTPO_EVENTS`. Seed 13 fails, seed 14 is killed.
@@ -76,7 +75,7 @@ stages:
 """
 
 
-def git(folder: Path, *arguments: str) -> str:
+def run_git(folder: Path, *arguments: str) -> str:
     done = subprocess.run(
         ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True
     )
@@ -95,12 +94,30 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params = (folder / "params.yaml").read_text()
     params = params.replace("  seconds: 2.0", "  seconds: 0.01").replace("steps: 60", "steps: 20")
     (folder / "params.yaml").write_text(params)
-    git(folder, "init", "--quiet", "--initial-branch", "main")
-    git(folder, "config", "user.name", "tester")
-    git(folder, "config", "user.email", "tester@localhost")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "-m", "A project")
+    run_git(folder, "init", "--quiet", "--initial-branch", "main")
+    run_git(folder, "config", "user.name", "tester")
+    run_git(folder, "config", "user.email", "tester@localhost")
+    run_git(folder, "add", "--all")
+    run_git(folder, "commit", "--quiet", "-m", "A project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def finished_template(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished") / "project"
+    shutil.copytree(template, folder)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "MRTPO_STATE": str(folder.parent), "MRTPO_EVENTS": os.devnull}
+    command = [sys.executable, "-m", "dvc", "repro", "--quiet"]
+    subprocess.run(command, cwd=folder, env=env, check=True)
+    return folder
+
+
+@pytest.fixture
+def finished(finished_template: Path, project: Path) -> Path:
+    """The project with every stage up to date, and nothing of that committed."""
+    shutil.rmtree(project)
+    return Path(shutil.copytree(finished_template, project))
 
 
 @pytest.fixture
@@ -127,15 +144,25 @@ def set_params(project: Path) -> Callable[[str, str], None]:
     return replace
 
 
-def processes_of(folder: Path) -> list[str]:
+@pytest.fixture
+def git() -> Callable[..., str]:
+    return run_git
+
+
+@pytest.fixture
+def processes_of() -> Callable[[Path], list[str]]:
     """Command lines of processes that work in a folder or below."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                cwd, line = os.readlink(entry / "cwd"), (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if line and Path(cwd).is_relative_to(folder):
-                found.append(line.replace(b"\0", b" ").decode().strip())
-    return found
+
+    def listed(folder: Path) -> list[str]:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    cwd, line = os.readlink(entry / "cwd"), (entry / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if line and Path(cwd).is_relative_to(folder):
+                    found.append(line.replace(b"\0", b" ").decode().strip())
+        return found
+
+    return listed

@@ -1,0 +1,172 @@
+"""The flows against a real Prefect server, slow to start and so shared by these tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import Flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Running
+from prefect.testing.utilities import prefect_test_harness
+from prefect.utilities.callables import parameter_schema
+
+from flows.attribute import attribute
+from flows.evaluate import evaluate
+from flows.locks import run_lock
+from flows.lost import mark_lost_runs
+from flows.pipeline import pipeline
+from flows.prepare import prepare
+from flows.rollout import rollout
+from flows.serve import NAMES
+from flows.train import train
+from flows.workspace import run_label
+from mrtpo.config import Settings
+
+FLOWS: dict[str, Flow[..., Any]] = {
+    flow.name: flow for flow in (pipeline, prepare, rollout, attribute, train, evaluate)
+}
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[None]:
+    with prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+def run_id_of(state: Any) -> UUID:
+    identifier = state.state_details.flow_run_id
+    assert identifier is not None
+    return UUID(str(identifier))
+
+
+def tasks_of(run_id: UUID) -> dict[str, str]:
+    wanted = FlowRunFilter.model_validate({"id": {"any_": [run_id]}})
+    with get_client(sync_client=True) as client:
+        runs = client.read_task_runs(flow_run_filter=wanted)
+    return {run.name: run.state_name or "" for run in runs}
+
+
+def artifacts_of(run_id: UUID) -> dict[str, Any]:
+    wanted = ArtifactFilter.model_validate({"flow_run_id": {"any_": [run_id]}})
+    with get_client(sync_client=True) as client:
+        return {a.key or "": a.data for a in client.read_artifacts(artifact_filter=wanted)}
+
+
+def test_a_form_has_a_described_field_for_every_parameter() -> None:
+    assert set(FLOWS) == set(NAMES)
+    for flow in FLOWS.values():
+        schema = parameter_schema(flow).properties
+        assert {"overrides", "stage_minutes"} < set(schema)
+        assert all(field.get("description") for field in schema.values()), flow.name
+
+
+def test_every_field_of_a_form_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flow in FLOWS.values():
+        given: dict[str, Any] = {}
+        module = sys.modules[flow.fn.__module__]
+        monkeypatch.setattr(
+            module, "run_stages", lambda _, named, *a, _g=given, **k: _g.update(named)
+        )
+        flow.fn()
+        assert given
+        for key in given:
+            found: Any = Settings().model_dump()
+            for part in key.split("."):
+                assert part in found, key
+                found = found[part]
+
+
+def test_a_run_with_a_setting_is_shown_stage_by_stage_and_becomes_a_branch(
+    server: None, finished: Path, git: Callable[..., str]
+) -> None:
+    status = git(finished, "status", "--porcelain")
+    run = pipeline(method="gdpo", overrides={"train.steps": 4}, return_state=True)
+    assert run.is_completed()
+    expected = {"prepare": "Skipped", "train": "Completed", "report": "Completed"}
+    assert tasks_of(run_id_of(run)) == expected
+    branch = git(finished, "branch", "--list", "run/*").strip()
+    assert branch.endswith(run_id_of(run).hex[:8])
+    assert "method: gdpo" in git(finished, "show", f"{branch}:params.yaml")
+    assert git(finished, "status", "--porcelain") == status
+    shown = artifacts_of(run_id_of(run))
+    assert shown["train-progress"] == 100
+    assert "/#/experiments/7/runs/abc" in shown["train-mlflow"]
+    assert "| reward | 0.5 |" in shown["result"]
+    assert f"git checkout {branch}" in shown["result"]
+
+
+def test_a_run_without_settings_works_in_the_workspace(
+    server: None, finished: Path, git: Callable[..., str]
+) -> None:
+    run = pipeline(return_state=True)
+    assert tasks_of(run_id_of(run)) == dict.fromkeys(("prepare", "train", "report"), "Skipped")
+    assert git(finished, "branch", "--list", "run/*") == ""
+
+
+def test_a_failed_run_says_what_its_stage_said(
+    server: None, finished: Path, set_params: Callable[[str, str], None]
+) -> None:
+    set_params("seed: 0 ", "seed: 13 ")
+    bad = train(return_state=True)
+    assert bad.is_failed()
+    assert tasks_of(run_id_of(bad)) == {"train": "Failed"}
+    assert "train: params.yaml: seed 13 brings bad luck" in (bad.message or "")
+
+
+def test_a_wrong_setting_is_told_before_any_work(server: None, project: Path) -> None:
+    unknown = pipeline(overrides={"train.stepz": 4}, return_state=True)
+    assert "train.stepz: unknown key; accepted here: " in (unknown.message or "")
+    assert tasks_of(run_id_of(unknown)) == {}
+    assert not (project / "runs").exists()
+
+
+def test_a_stopped_flow_leaves_no_process(
+    server: None,
+    finished: Path,
+    processes_of: Callable[[Path], list[str]],
+) -> None:
+    code = (
+        "from flows.pipeline import pipeline\n"
+        "pipeline(overrides={'verifier.seconds': 0.3, 'train.kl': 0.5, 'train.steps': 200})"
+    )
+    env = {"PREFECT_API_URL": PREFECT_API_URL.value() or "", "MRTPO_ROOT": str(finished)}
+    env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=finished.parent, env={**os.environ, **env}
+    )
+    deadline = time.monotonic() + 90
+    while not any("sleep 600" in line for line in processes_of(finished)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    assert processes_of(finished) == []
+
+
+def test_runs_whose_process_is_gone_are_marked_and_others_are_not(
+    server: None, tmp_path: Path
+) -> None:
+    with get_client(sync_client=True) as client:
+        gone, working, elsewhere = (
+            client.create_flow_run(pipeline, name=name, state=Running())
+            for name in ("gone", "working", "elsewhere")
+        )
+        labels = [run_label(run.name, str(run.id)) for run in (gone, working)]
+        with run_lock(tmp_path, labels[0]):
+            pass
+        with run_lock(tmp_path, labels[1]):
+            assert mark_lost_runs(tmp_path) == labels[:1]
+        states = [client.read_flow_run(run.id).state_name for run in (gone, working, elsewhere)]
+    assert states == ["Crashed", "Running", "Running"]
