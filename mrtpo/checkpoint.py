@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,25 +20,30 @@ import torch
 from safetensors.torch import load_file, save_file
 
 KEPT = 2
+PACKAGE = Path(__file__).parent
 
 
 def fingerprint(settings: dict[str, Any], inputs: Iterable[Path], code: bool = True) -> str:
-    """Hash of settings, of the files below `inputs`, and (`code`) of every loaded module of this
-    package.
+    """Hash of settings, of the files below `inputs`, and (`code`) of this package's sources.
+
+    All sources but the report's, loaded or not: what a stage imports late counts too, and a flow
+    and the command line come to the same.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for root in inputs:
         files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
-        for file in files:
-            digest.update(str(file.relative_to(root)).encode())
-            with open(file, "rb") as handle:
-                digest.update(hashlib.file_digest(handle, "sha256").digest())
-    for name in sorted(sys.modules) if code else ():
-        if name.split(".")[0] == "mrtpo" and (
-            source := getattr(sys.modules[name], "__file__", None)
-        ):
-            digest.update(name.encode() + Path(source).read_bytes())
+        _add(digest, root, files)
+    if code:
+        sources = sorted(PACKAGE.rglob("*.py"))
+        _add(digest, PACKAGE, [p for p in sources if p.relative_to(PACKAGE).parts[0] != "report"])
     return digest.hexdigest()[:16]
+
+
+def _add(digest: Any, root: Path, files: Iterable[Path]) -> None:
+    for file in files:
+        digest.update(str(file.relative_to(root)).encode())
+        with open(file, "rb") as handle:
+            digest.update(hashlib.file_digest(handle, "sha256").digest())
 
 
 def save(root: Path, step: int, model: Any, optimizer: Any, trainer: dict[str, Any]) -> Path:

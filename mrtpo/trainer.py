@@ -22,7 +22,14 @@ from torch import Tensor
 
 from mrtpo import checkpoint
 from mrtpo.config import Settings
-from mrtpo.credit import Credit, assign, mix_at, replay_metrics, reward_metrics
+from mrtpo.credit import (
+    Credit,
+    assign,
+    check_names,
+    mix_at,
+    replay_metrics,
+    reward_metrics,
+)
 from mrtpo.evaluation import evaluate, verified
 from mrtpo.generate import generate
 from mrtpo.logprobs import budgeted, response_logps, stacked
@@ -56,6 +63,7 @@ class Trainer:
             raise ValueError(
                 f"train.best_metric: {settings.train.best_metric!r}; accepted: {', '.join(known)}"
             )
+        check_names(task.reward_names, settings)
         if settings.train.prompts_per_step > len(train):
             raise ValueError(
                 f"train.prompts_per_step: {settings.train.prompts_per_step} exceeds the "
@@ -125,6 +133,7 @@ class Trainer:
         """`train.epochs` optimiser steps on one batch; a non-finite one is skipped and counted."""
         train = self.settings.train
         totals: dict[str, float] = {}
+        skipped = 0
         for _ in range(train.epochs):
             sums = self._gradients(rollouts, credit)
             norm = float(
@@ -139,7 +148,8 @@ class Trainer:
                 self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
             self.bad_steps = 0 if finite else self.bad_steps + 1
-            totals = sums | {"policy/grad_norm": norm, "policy/skipped_update": float(not finite)}
+            skipped += not finite
+            totals = sums | {"policy/grad_norm": norm, "policy/skipped_update": float(skipped)}
             if self.bad_steps >= train.max_bad_steps:
                 raise NonFinite(
                     f"{self.bad_steps} updates in a row were not finite (step {self.step}); the "
@@ -246,9 +256,10 @@ class Trainer:
         """Train to the end, from wherever `resume` left the state."""
         train = self.settings.train
         with Progress("train", train.steps, start=self.step) as progress:
-            if self.step == 0:
+            if not self.evaluations:
                 scores = self.evaluate()
                 log.step(0, {f"valid/{name}": value for name, value in scores.items()})
+                log.flush()
                 self.save()
             while self.step < train.steps:
                 metrics, seconds = self.one_step()
