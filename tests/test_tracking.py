@@ -402,7 +402,8 @@ def test_names_and_tags_tell_runs_apart(
     with open_log(settings, tmp_path / "plain") as log:
         pass
     run = client(settings).get_run(log.run_id)
-    assert run.info.run_name == "text2sql mrtpo seed 0 · synthetic, small 4×192"
+    size = f"{settings.model.layers}×{settings.model.hidden_size}"
+    assert run.info.run_name == f"text2sql mrtpo seed 0 · synthetic, small {size}"
     assert "experiment" not in run.data.tags
     monkeypatch.setenv("DVC_EXP_NAME", "exp-a1")
     monkeypatch.setenv("MRTPO_RUN_NAME", "gentle-floor")

@@ -20,6 +20,7 @@ import pandas as pd
 Row = Mapping[str, Any]
 NO_PART = "other"
 TOP = 0.1
+SATURATED = 6.0
 
 
 def as_rows(table: pd.DataFrame | Iterable[Row]) -> list[Row]:
@@ -41,6 +42,21 @@ def token_credit(row: Row) -> list[float]:
 def even_credit(row: Row) -> list[float]:
     """What GDPO gives each token for this reward: the same mass, spread evenly."""
     return [row["advantage"]] * len(row["tokens"])
+
+
+def with_credit(rollout: Sequence[Row]) -> list[Row]:
+    """The rewards that have something to place: in a group without contrast there is nothing."""
+    return [row for row in rollout if row["advantage"]]
+
+
+def full_colour(rollout: Sequence[Row]) -> float:
+    """The credit drawn in full colour: the largest, but at most `SATURATED` times an even share.
+
+    One token may hold thirty times its even share; scaled to it, all others would look empty.
+    """
+    largest = max((abs(c) for row in rollout for c in token_credit(row)), default=0.0)
+    even = max((abs(row["advantage"]) for row in rollout), default=0.0)
+    return min(largest, SATURATED * even) or 1.0
 
 
 def part_shares(table: pd.DataFrame | Iterable[Row]) -> pd.DataFrame:

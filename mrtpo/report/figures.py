@@ -20,7 +20,15 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mrtpo.report.credit import Row, even_credit, part_shares, token_credit, top_shares
+from mrtpo.report.credit import (
+    Row,
+    even_credit,
+    full_colour,
+    part_shares,
+    token_credit,
+    top_shares,
+    with_credit,
+)
 from mrtpo.report.curves import Curve, curves, metric_columns
 
 METHOD_COLOURS = {"grpo": "#7a8190", "gdpo": "#d9822b", "mrtpo": "#2563a8"}
@@ -56,16 +64,19 @@ def token_heat_map(
     kind: Literal["credit", "weight"] = "credit",
     columns: int = 1,
     width: int = 68,
+    peak: float | None = None,
 ) -> Figure:
     """A response as coloured boxes, once for each (label, values) row, on one colour scale.
 
     `credit`: red below 0, blue above, equally strong for the same size. `weight`: white at 0 to
     orange. Colour grows a little faster at first, so that small values are still seen. `width` is
-    in characters; newlines are drawn as ↵ and kept.
+    in characters; newlines are drawn as ↵ and kept. Values from `peak` on, by default the largest,
+    are drawn in full colour.
     """
     boxes = layout(tokens, width)
     lines = 1 + max((line for _, line, _, _ in boxes), default=0)
-    peak = max((abs(v) for _, values in rows for v in values), default=0.0) or 1.0
+    largest = max((abs(v) for _, values in rows for v in values), default=0.0)
+    peak = peak or largest or 1.0
     character, line_height = FONT * CHARACTER / 72, FONT * LINE / 72
     panel_rows = math.ceil(len(rows) / columns)
     gap, head, foot, side = 0.3, 0.38, 0.55, 0.25
@@ -87,7 +98,9 @@ def token_heat_map(
             axes.axis("off")
             axes.text(0, -0.55, label, fontsize=8.5, color=INK, weight="bold", va="bottom")
             _draw_boxes(axes, boxes, values, peak, kind)
-        _colour_bar(figure, size, side, peak, kind)
+        _colour_bar(
+            figure, size, side, peak, kind, ", full colour beyond" if largest > peak else ""
+        )
     return figure
 
 
@@ -142,7 +155,7 @@ def _draw_boxes(
 
 
 def _colour_bar(
-    figure: Figure, size: tuple[float, float], side: float, peak: float, kind: str
+    figure: Figure, size: tuple[float, float], side: float, peak: float, kind: str, more: str
 ) -> None:
     axes = figure.add_axes((side / size[0], 0.26 / size[1], 1.8 / size[0], 0.11 / size[1]))
     low = 0.0 if kind == "weight" else -peak
@@ -156,18 +169,22 @@ def _colour_bar(
     axes.grid(False)
     axes.spines[:].set_visible(False)
     name = "credit of a token" if kind == "credit" else "weight of a token (mean 1)"
-    axes.text(1.06, 0.5, name, transform=axes.transAxes, va="center", fontsize=8, color=FAINT)
+    axes.text(
+        1.06, 0.5, name + more, transform=axes.transAxes, va="center", fontsize=8, color=FAINT
+    )
 
 
 def rollout_heat_map(rows: Sequence[Row], title: str) -> Figure:
-    """One rollout, a line of panels per reward: GDPO's even spread beside MRTPO's."""
+    """One rollout, a line of panels per reward with credit: GDPO's even spread beside MRTPO's."""
     panels: list[tuple[str, Sequence[float]]] = []
-    for row in rows:
+    if quiet := [row["reward"] for row in rows if not row["advantage"]]:
+        title = f"{title}   (no contrast in the group: {', '.join(quiet)})"
+    for row in with_credit(rows) or rows:
         value = "missing" if _absent(row["value"]) else f"{row['value']:g}"
         spread = f"replay skipped: {row['reason']}" if row["skipped"] else "by replay"
         panels.append((f"{row['reward']} = {value} · GDPO, even", even_credit(row)))
         panels.append((f"{row['reward']} = {value} · MRTPO, {spread}", token_credit(row)))
-    return token_heat_map(rows[0]["tokens"], panels, title, columns=2)
+    return token_heat_map(rows[0]["tokens"], panels, title, columns=2, peak=full_colour(rows))
 
 
 def _absent(value: object) -> bool:

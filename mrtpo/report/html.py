@@ -22,10 +22,12 @@ from mrtpo.report import svg, tables, text
 from mrtpo.report.credit import (
     even_credit,
     examples,
+    full_colour,
     part_shares,
     token_credit,
     top_shares,
     weights,
+    with_credit,
 )
 from mrtpo.report.curves import curves, frame_of_runs, metric_columns
 from mrtpo.report.results import PREDICTION_COLUMNS, Results, Row
@@ -74,7 +76,8 @@ def context(results: Results, failures: int) -> dict[str, Any]:
         "split": settings.evaluate.split,
         "scores": scores,
         "main": main,
-        "tiles": [_tile(name, rows, results.evaluations) for name in scores[:4]],
+        "tiles": [_tile(name, results) for name in scores[:4]],
+        "best_step": _best_step(results),
         "hints": {name: text.NAMES[name][1] for name in scores if name in text.NAMES},
         "benchmark": settings.data.source,
         "overall": {name: tables.share(row.get(name) for row in rows) for name in scores},
@@ -101,15 +104,13 @@ def _facts(results: Results) -> dict[str, str]:
         **(own.tags if own else {}),
         **results.origin,
     }
-    best = results.origin.get("best.step")
+    best = _best_step(results)
     generated = settings.data.source == "synthetic"
     changed = " + changes" if origin.get("git_dirty") == "true" else ""
     facts = {
         "Model": model_name(settings),
         "Data": "generated questions" if generated else settings.data.source,
-        "Steps": f"{settings.train.steps}, best {float(best):g}"
-        if best
-        else str(settings.train.steps),
+        "Steps": str(settings.train.steps) + (f", best {best:g}" if best is not None else ""),
         "Seed": str(settings.seed),
         "Experiment": origin.get("experiment", ""),
         "Commit": f"{origin['git_commit'][:10]}{changed}" if origin.get("git_commit") else "",
@@ -119,13 +120,21 @@ def _facts(results: Results) -> dict[str, str]:
     return {key: value for key, value in facts.items() if value}
 
 
-def _tile(name: str, rows: Sequence[Row], evaluations: pd.DataFrame) -> dict[str, Any]:
-    curve = curves(evaluations, name, smoothed=False).get("")
+def _best_step(results: Results) -> float | None:
+    best = results.origin.get("best.step")
+    return float(best) if best else None
+
+
+def _tile(name: str, results: Results) -> dict[str, Any]:
+    """A test score, and what validation said at the start and at the checkpoint that was tested."""
+    curve = curves(results.evaluations, name, smoothed=False).get("")
+    seen = dict(zip(curve.steps, curve.middle, strict=True)) if curve else {}
+    best = _best_step(results)
     return {
         "name": name,
-        "share": tables.share(row.get(name) for row in rows),
+        "share": tables.share(row.get(name) for row in results.predictions),
         "start": curve.middle[0] if curve else None,
-        "end": curve.middle[-1] if curve else None,
+        "end": seen.get(best) if best is not None else None,
         "spark": svg.spark(curve) if curve else Markup(),
     }
 
@@ -187,7 +196,7 @@ def _charts(results: Results) -> list[tuple[str, str, list[dict[str, Any]]]]:
         (
             "Rewards",
             "Mean over the responses sampled in a step; the thin line is as measured.",
-            [_chart(history, [name], name.split("/")[1], True) for name in rewards],
+            [_chart(history, [name], name.split("/")[1], "total" not in name) for name in rewards],
         ),
         (
             "Evaluations",
@@ -234,16 +243,15 @@ def _shares(rows: Sequence[Row]) -> dict[str, Any] | None:
 
 def _example(rollout: Sequence[Row], questions: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """One response: for each reward its tokens under GDPO and under MRTPO, on one colour scale."""
-    peak = max((abs(c) for row in rollout for c in token_credit(row)), default=0.0) or 1.0
+    peak = full_colour(rollout)
     about = questions.get(rollout[0]["prompt_id"], {})
     rewards = []
-    for row in rollout:
+    for row in with_credit(rollout):
         even = even_credit(row)
         tips = [_tip(row, at) for at in range(len(row["tokens"]))]
         rewards.append(
             {
                 "name": row["reward"],
-                "value": text.present(row["value"]),
                 "advantage": row["advantage"],
                 "skipped": (row["reason"] or "skipped") if row["skipped"] else "",
                 "even": _tokens(
@@ -255,6 +263,8 @@ def _example(rollout: Sequence[Row], questions: Mapping[str, Mapping[str, str]])
     return {
         "id": rollout[0]["prompt_id"],
         "sample": rollout[0]["sample"],
+        "verdicts": [(r["reward"], text.present(r["value"]), r["advantage"]) for r in rollout],
+        "quiet": [row["reward"] for row in rollout if not row["advantage"]],
         "rewards": rewards,
         "question": about.get("question", ""),
         "reference": about.get("reference", ""),

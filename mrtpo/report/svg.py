@@ -48,7 +48,7 @@ def chart(lines: Sequence[Line], label: str, share: bool = False) -> Markup:
     def y(value: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - (value - low) / ((high - low) or 1))
 
-    parts = [_axes(ticks, share, nice_ticks(first, last, 5), (first, last), x, y)]
+    parts = [_axes(ticks, share, nice_ticks(first, last, 5, whole=True), (first, last), x, y)]
     for line in lines:
         parts.append(_line(thin(line.curve), line.colour, x, y))
     parts.append(_tips(lines, share, x))
@@ -73,13 +73,15 @@ def spark(curve: Curve) -> Markup:
     ).format(points, *end)
 
 
-def nice_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Round numbers from at or below `low` to at or above `high`."""
+def nice_ticks(low: float, high: float, wanted: int = 4, whole: bool = False) -> list[float]:
+    """Round (or whole) numbers from at or below `low` to at or above `high`."""
     if high <= low:
         high = low + (abs(low) or 1.0)
     rough = (high - low) / wanted
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * 0.999)
+    if whole:
+        step = max(1.0, math.ceil(step))
     start, end = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [at * step for at in range(start, end + 1)]
 

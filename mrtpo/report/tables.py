@@ -17,6 +17,7 @@ from mrtpo.report.results import PREDICTION_COLUMNS, Row
 from mrtpo.tracking import PastRun
 
 Z = 1.959964  # 95 %
+DIFFICULTIES = ("easy", "simple", "medium", "moderate", "hard", "challenging", "extra")
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,16 @@ def share(values: Iterable[Any]) -> Share | None:
 def by_group(
     rows: Sequence[Row], column: str, limit: int = 40
 ) -> list[tuple[str, int, dict[str, Share | None]]]:
-    """(group, answers, score → share) in order of first appearance; the largest of many."""
+    """(group, answers, score → share), easy before hard, else by name; the largest of many."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         groups.setdefault(str(row.get(column) or "–"), []).append(row)
     largest = set(sorted(groups, key=lambda name: -len(groups[name]))[:limit])
     names = score_columns(rows)
+    rank = {name: at for at, name in enumerate(DIFFICULTIES)}
     return [
-        (group, len(found), {name: share(row.get(name) for row in found) for name in names})
-        for group, found in groups.items()
-        if group in largest
+        (group, len(groups[group]), {n: share(row.get(n) for row in groups[group]) for n in names})
+        for group in sorted(largest, key=lambda group: (rank.get(group, len(rank)), group))
     ]
 
 
@@ -108,7 +109,8 @@ def training_totals(history: pd.DataFrame) -> list[tuple[str, dict[str, float]]]
             if column in history:
                 values = history[column].dropna()
                 totals[what] = float(values.mean() if what == "dead_groups" else values.sum())
-        found.append((reward, totals))
+        if totals:  # the weighted total has none
+            found.append((reward, totals))
     return found
 
 

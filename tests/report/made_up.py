@@ -92,8 +92,8 @@ def attribution_rows(prompts: int = 3, samples: int = 2) -> list[dict[str, Any]]
                 rows.append({
                     "prompt_id": f"synthetic-{prompt:04d}", "sample": sample, "reward": reward,
                     "value": None if skipped else value,
-                    "advantage": 0.0 if skipped else sign * (0.4 + 0.3 * sample),
-                    "skipped": skipped, "reason": "dead group" if skipped else "",
+                    "advantage": sign * (0.4 + 0.3 * sample),
+                    "skipped": skipped, "reason": "context too long" if skipped else "",
                     "tokens": tokens, "parts": parts, "logprob_with": told,
                     "logprob_without": [a - sign * d for a, d in zip(told, distance, strict=True)],
                     "distance": [] if skipped else distance,

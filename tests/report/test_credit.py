@@ -10,6 +10,7 @@ import pytest
 from mrtpo.report.credit import (
     even_credit,
     examples,
+    full_colour,
     part_shares,
     token_credit,
     top_shares,
@@ -39,6 +40,12 @@ def test_a_skipped_replay_has_even_weights_whatever_its_columns_hold() -> None:
     skipped = row(skipped=True, weight=[], distance=[])
     assert weights(skipped) == [1.0] * 4
     assert weights(row(skipped=True)) == [1.0] * 4
+
+
+def test_full_colour_is_the_largest_credit_up_to_six_even_shares() -> None:
+    assert full_colour([row()]) == 1.8
+    assert full_colour([row(weight=[0.0, 40.0, 0.0, 0.0])]) == 3.0
+    assert full_colour([row(advantage=0.0)]) == 1.0
 
 
 def test_shares_by_part_are_means_over_replays_beside_the_uniform_share() -> None:

@@ -111,7 +111,13 @@ def test_a_rollout_shows_every_reward_twice_and_names_skipped_replays(
     labels = [axes.texts[0].get_text() for axes in figure.axes[:-1]]
     assert len(labels) == 6
     assert labels[0] == "format = 1 · GDPO, even"
-    assert labels[5] == "execution = missing · MRTPO, replay skipped: dead group"
+    assert labels[5] == "execution = missing · MRTPO, replay skipped: context too long"
+    dead = [row | {"advantage": 0.0} for row in rollout[1:]]
+    figure = rollout_heat_map([rollout[0], *dead], "rollout")
+    assert len(figure.axes) == 3, "what has no credit to place is named, not drawn"
+    assert (
+        figure.texts[0].get_text().endswith("(no contrast in the group: executability, execution)")
+    )
 
 
 def test_share_figure_draws_the_shares_and_the_uniform_ticks() -> None:

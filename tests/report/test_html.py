@@ -136,6 +136,21 @@ def test_headline_numbers_are_the_means_of_the_predictions(page: Page) -> None:
     assert f"Right result on {value:.1f} % of 80 test questions" in text.replace("\u202f", " ")
 
 
+def test_the_tile_shows_validation_at_the_checkpoint_that_was_tested(tmp_path: Path) -> None:
+    scores = pd.DataFrame({"step": [0, 10, 20], "spider_exec": [0.25, 0.75, 0.5]})
+    for step, wanted in (("10", "from 25.0 % to 75.0 % at step 10"), ("0", "No checkpoint of")):
+        shown = results(evaluations=scores, origin={"best.step": step})
+        text = "".join(Page(written(tmp_path, shown)).texts).replace("\u202f", " ")
+        assert wanted in " ".join(text.split())
+
+
+def test_a_reward_without_contrast_is_named_instead_of_drawn(tmp_path: Path) -> None:
+    rows = [row | {"advantage": 0.0} for row in attribution_rows(1, 1)[1:]]
+    page = Page(written(tmp_path, results(attribution=[attribution_rows(1, 1)[0], *rows])))
+    assert len(page.find("pre", "tokens")) == 2
+    assert "No credit to place for executability, execution" in "".join(page.texts)
+
+
 def test_tokens_are_blue_for_credit_red_for_penalty_and_even_under_gdpo(tmp_path: Path) -> None:
     row = {
         "prompt_id": "a", "sample": 0, "reward": "format", "value": 0.0, "advantage": -0.5,

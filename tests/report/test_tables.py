@@ -42,7 +42,9 @@ def test_score_columns_are_the_numbers_that_are_not_text_of_the_answer() -> None
 
 def test_groups_have_their_own_counts_and_shares(predictions: list[dict[str, Any]]) -> None:
     groups = {name: (count, scores) for name, count, scores in tables.by_group(predictions, "kind")}
-    assert list(groups) == ["selection", "aggregate", "join", "nested"]
+    assert list(groups) == ["aggregate", "join", "nested", "selection"]
+    order = [name for name, _, _ in tables.by_group(predictions, "difficulty")]
+    assert order == ["easy", "medium", "hard"]
     assert sum(count for count, _ in groups.values()) == len(predictions)
     joins = [row["spider_exec"] for row in predictions if row["kind"] == "join"]
     share = groups["join"][1]["spider_exec"]
