@@ -19,8 +19,18 @@ ORDER = ("prepare", "warmstart", "rollout", "attribute", "train", "evaluate", "r
 # Their change cannot change an output: settings are tracked by value, the others only tell.
 NEUTRAL = {"mrtpo", "mrtpo.config", "mrtpo.paths", "mrtpo.progress", "mrtpo.tracking",
            "mrtpo.runs", "mrtpo.mlflow_store"}  # fmt: skip
-# Read where stages only tell about themselves.
-UNTRACKED = {"tracking"}
+# Imported with what a stage does use, but not at work in it. Validation gates `prepare` alone;
+# the look of its curves is no reason to train again.
+IDLE = {stage: {"mrtpo.validation", "mrtpo.data_docs"} for stage in ORDER if stage != "prepare"} | {
+    "prepare": set[str]()
+}
+IDLE["train"] |= {"mrtpo.report", "mrtpo.report.credit", "mrtpo.report.curves",
+                  "mrtpo.report.figures"}  # fmt: skip
+# Sections read by idle code, or that change an output only through an input (`data` → prompts).
+IDLE_SETTINGS = {
+    stage: {"tracking", "data"} for stage in ORDER if stage not in ("prepare", "report")
+} | {"prepare": {"tracking"}, "report": {"tracking"}}
+IDLE_SETTINGS["rollout"] |= {"replay", "train"}  # the attribution half of mrtpo.rollouts
 
 
 def source_of(module: str) -> Path | None:
@@ -100,7 +110,7 @@ def used_by(stage: str) -> tuple[set[str], set[str]]:
         if module not in NEUTRAL:
             sections |= settings_read(body)
             waiting += imported(body)
-    return modules - NEUTRAL, sections - UNTRACKED
+    return modules - NEUTRAL - IDLE[stage], sections - IDLE_SETTINGS[stage]
 
 
 def declared(stage: str) -> tuple[list[Path], set[str]]:
