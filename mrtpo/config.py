@@ -41,7 +41,11 @@ class SettingsError(ValueError):
 
 class Section(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
     )
 
 
@@ -271,11 +275,19 @@ class Settings(Section):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2 numbers: `1e-4` is a number, as DVC writes it, and not a text."""
+    """YAML 1.2 as DVC has it: `1e-4` is a number and not a text, and no key stands twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for at, key in enumerate(keys):
+            if key in keys[:at]:
+                mark = node.value[at][0].start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"{key!r} stands twice", mark)
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
 
 

@@ -124,7 +124,7 @@ def load_policy(path: str | Path, settings: Model, cache: Path) -> Policy:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
         model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         first = str(error).splitlines()[0]
         raise ValueError(
             f"model.path: cannot load {name}: {first} "

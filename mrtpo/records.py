@@ -128,21 +128,32 @@ ROLLOUT_SCHEMA = pa.schema(
 
 
 def write_parquet(path: Path, rows: Iterable[Any], schema: pa.Schema) -> None:
-    """Write dataclass records or mappings atomically, creating the folder."""
+    """Write dataclass records or mappings atomically, creating the folder.
+
+    Raises ValueError naming what a row holds and the schema does not.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    table = pa.Table.from_pylist([_plain(row) for row in rows], schema=schema)
+    plain = [_plain(row) for row in rows]
+    if lost := {name for row in plain for name in row} - set(schema.names):
+        raise ValueError(f"{path}: the schema has no column: {', '.join(sorted(lost))}")
+    table = pa.Table.from_pylist(plain, schema=schema)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     pq.write_table(table, temporary)
     temporary.replace(path)
 
 
 def read_rows(path: Path, schema: pa.Schema | None = None) -> list[dict[str, Any]]:
-    """Rows of a parquet file as mappings. Raises ValueError naming the file and missing columns."""
+    """Rows of a parquet file as mappings, of the schema's columns alone where one is given.
+
+    Raises ValueError naming the file and missing columns.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"{path}: not there; run the stage that writes it first")
     table = pq.read_table(path)
-    if schema is not None and (missing := set(schema.names) - set(table.column_names)):
-        raise ValueError(f"{path}: columns missing: {', '.join(sorted(missing))}")
+    if schema is not None:
+        if missing := set(schema.names) - set(table.column_names):
+            raise ValueError(f"{path}: columns missing: {', '.join(sorted(missing))}")
+        table = table.select(schema.names)
     return table.to_pylist()
 
 
