@@ -131,7 +131,8 @@ def _rows(
         length = len(rollout.response_ids)
         tokens = policy.pieces(rollout.response_ids)
         parts = token_parts(tokens, task.parts(prompt, rollout.text))
-        for k, reward in enumerate(rollout.rewards):
+        given = {reward.name: reward for reward in rollout.rewards}
+        for k, reward in enumerate(given[name] for name in credit.table.names):
             distance_BT = oriented(
                 settings.replay.distance, replayed.distance_BKT[b : b + 1, k],
                 replayed.delta_BKT[b : b + 1, k], verdict_BK[b : b + 1, k],

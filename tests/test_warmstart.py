@@ -1,0 +1,181 @@
+"""The supervised start: what a demonstration is told, the loss, and the resume."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers import Letters, number_policy, prompt, text_policy, tiny_settings, weights_equal
+
+from mrtpo import checkpoint, warmstart
+from mrtpo.config import Settings
+from mrtpo.warmstart import (
+    DEALT,
+    Optimizers,
+    collate,
+    dealt,
+    example,
+    rate,
+    response_loss,
+    start,
+    supervised,
+    tokenizer_texts,
+)
+
+PROMPTS = [prompt(n) for n in range(6)]
+
+
+def settings(**changes: Any) -> Settings:
+    return tiny_settings(
+        {
+            "model": {"hidden_size": 16, "layers": 1, "heads": 2, "vocab_size": 300,
+                      "device": "cpu"},
+            "warmstart": {"steps": 6, "batch_size": 3, "noise": {"letter": 1.0}, **changes},
+        }
+    )  # fmt: skip
+
+
+def test_a_batch_is_padded_on_the_right_and_labels_only_responses() -> None:
+    ids, mask, labels = collate([([1, 2], [3, 4]), ([5], [6])], 9)
+    assert ids.tolist() == [[1, 2, 3, 4], [5, 6, 9, 9]]
+    assert mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+    assert labels.tolist() == [[-100, -100, 3, 4], [-100, 6, -100, -100]]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_the_loss_is_the_mean_over_response_tokens_of_plain_rows(kind: str) -> None:
+    policy = number_policy(kind)
+    rows = [([1, 2, 3], [4, 5, 0]), ([6], [7]), ([8, 9, 1, 2, 3], [5, 0])]
+    loss = response_loss(policy.model, *collate(rows, policy.pad_id))
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for context, response in rows:
+            logits = policy.model(torch.tensor([context + response])).logits[0].double()
+            logps = logits.log_softmax(-1)
+            for t, token in enumerate(response):
+                total -= float(logps[len(context) - 1 + t, token])
+                count += 1
+    assert float(loss.detach()) == pytest.approx(total / count, rel=1e-5)
+
+
+def test_the_rate_rises_over_a_twentieth_and_falls_to_a_tenth() -> None:
+    asked = settings(steps=100, learning_rate=2.0)
+    rates = [rate(step, asked) for step in range(100)]
+    assert rates[:5] == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])
+    assert max(rates) == 2.0
+    assert all(b <= a for a, b in itertools.pairwise(rates[5:]))
+    assert rates[-1] == pytest.approx(0.2, rel=0.02)
+    assert rate(0, settings(steps=1)) > 0
+
+
+@pytest.mark.parametrize(("told", "answer"), [(1.0, "abc"), (0.0, "123")])
+def test_a_demonstration_is_faultless_in_what_is_told_and_errs_in_what_is_not(
+    told: float, answer: str
+) -> None:
+    policy = text_policy()
+    asked = settings(told=told)
+    prompt_ids, response_ids = example(policy, Letters(), PROMPTS[1], asked, random.Random(0))
+    shown = policy.tokenizer.decode(prompt_ids)
+    assert ("Answer with letters." in shown) == ("Plain means plain 1." in shown) == bool(told)
+    assert response_ids[-1] in policy.end_ids
+    assert policy.text(response_ids) == answer
+
+
+def test_hands_follow_from_seed_and_number_and_lie_by_length() -> None:
+    policy = text_policy()
+    asked = settings()
+    hand = dealt(policy, Letters(), PROMPTS, asked, 2)
+    assert hand == dealt(policy, Letters(), PROMPTS, asked, 2)
+    assert hand != dealt(policy, Letters(), PROMPTS, asked, 3)
+    assert [len(batch) for batch in hand] == [3] * DEALT
+    ranges = sorted((min(n), max(n)) for n in ([len(p) + len(r) for p, r in b] for b in hand))
+    assert all(high <= low for (_, high), (low, _) in itertools.pairwise(ranges))
+
+
+def test_the_tokenizer_sees_all_information_and_faultless_answers() -> None:
+    texts = tokenizer_texts(PROMPTS[:2], Letters(), 0)
+    assert len(texts) == 2 * 3  # two turns and an answer
+    for said in ("Answer with letters.", "Plain means plain 1.", "abc"):
+        assert any(said in text for text in texts), said
+    assert "123" not in texts
+
+
+def test_the_optimizers_share_out_all_weights_and_resume_exactly() -> None:
+    def model() -> Any:
+        return text_policy().model
+
+    one, other = model(), model()
+    optimizer = Optimizers(one)
+    held = [p for m in optimizer.members for g in m.param_groups for p in g["params"]]
+    assert {id(p) for p in held} == {id(p) for p in one.parameters()}
+    assert len(held) == len({id(p) for p in held})
+
+    def work(trained: Any, by: Optimizers, seed: int) -> None:
+        ids = torch.randint(0, 200, (2, 9), generator=torch.Generator().manual_seed(seed))
+        response_loss(trained, ids, torch.ones_like(ids), ids).backward()
+        by.step(0.01)
+
+    work(one, optimizer, 0)
+    assert all(p.grad is None for p in one.parameters())
+    other.load_state_dict(one.state_dict())
+    resumed = Optimizers(other)
+    resumed.load_state_dict(optimizer.state_dict())
+    for seed in (1, 2):
+        work(one, optimizer, seed)
+        work(other, resumed, seed)
+    for a, b in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_start_that_was_killed_resumes_to_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmstart, "CHECKPOINT_EVERY", 3)  # within the first hand
+    monkeypatch.setattr(warmstart, "DEALT", 4)
+    whole, metrics = supervised(settings(), PROMPTS, PROMPTS[:2], Letters(), tmp_path / "whole")
+
+    class Dying(Letters):
+        left = 14  # demonstrations: within the second hand
+
+        def demonstration(self, *args: Any) -> str:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return super().demonstration(*args)
+
+    texts = len(PROMPTS)  # the tokenizer's answers come first
+    Dying.left += texts
+    with pytest.raises(KeyboardInterrupt):
+        supervised(settings(), PROMPTS, PROMPTS[:2], Dying(), tmp_path / "killed")
+    assert [p.name for p in checkpoint.completed(tmp_path / "killed")] == ["step-000003"]
+    resumed, again = supervised(settings(), PROMPTS, PROMPTS[:2], Letters(), tmp_path / "killed")
+    assert weights_equal(resumed, whole)
+    assert again == metrics
+    assert not weights_equal(whole, start(settings(), PROMPTS, Letters()))
+
+
+def test_the_start_learns_what_it_is_shown_and_measures_what_it_can(tmp_path: Path) -> None:
+    asked = settings(steps=40, batch_size=4, learning_rate=0.02, noise={}, told=1.0)
+    policy, metrics = supervised(asked, PROMPTS, PROMPTS[:2], Letters(), tmp_path)
+    assert metrics["loss"] < 0.5 < math.log(300)
+    assert not policy.model.training
+    assert set(metrics) == {"loss", "train", "valid", "valid_greedy", "told"}
+    assert set(metrics["told"]) == {"all", "letter", "plain"}
+    assert metrics["told"]["all"]["letter"] > 0.9
+
+
+def test_a_loss_that_is_no_number_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(model: Any, *_: Any) -> torch.Tensor:
+        return model.lm_head.weight.sum() * math.nan
+
+    monkeypatch.setattr(warmstart, "response_loss", broken)
+    with pytest.raises(ValueError, match=r"warmstart: the loss is nan at step 1; lower"):
+        supervised(settings(), PROMPTS, PROMPTS[:2], Letters(), tmp_path)
+    assert checkpoint.completed(tmp_path) == []
