@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import random
@@ -124,7 +125,7 @@ def test_the_optimizers_share_out_all_weights_and_resume_exactly() -> None:
     assert all(p.grad is None for p in one.parameters())
     other.load_state_dict(one.state_dict())
     resumed = Optimizers(other)
-    resumed.load_state_dict(optimizer.state_dict())
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     for seed in (1, 2):
         work(one, optimizer, seed)
         work(other, resumed, seed)
