@@ -14,11 +14,11 @@ SHOWN = 8  # metrics of one stage; all are in its file
 
 
 def headline(metrics: Mapping[str, Any]) -> str:
-    """The plain numbers at the top level, in the order in which the stage wrote them."""
+    """The plain numbers at the top level; a name with a slash is a detail."""
     numbers = {
         name: value
         for name, value in metrics.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
+        if isinstance(value, int | float) and not isinstance(value, bool) and "/" not in name
     }
     return "  ".join(f"{name} {value:.4g}" for name, value in list(numbers.items())[:SHOWN])
 

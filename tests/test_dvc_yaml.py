@@ -62,7 +62,9 @@ def imported(nodes: Iterable[ast.AST]) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     found = {name for name in names if name.split(".")[0] == "mrtpo" and source_of(name)}
-    return found | {parent for name in found for parent in parents(name)}
+    found |= {parent for name in found for parent in parents(name)}
+    # An empty file is no dependency: DVC warns of it, and it cannot change anything.
+    return {name for name in found if (path := source_of(name)) and path.stat().st_size}
 
 
 def parents(module: str) -> Iterable[str]:
