@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import signal
 import sys
 from pathlib import Path
@@ -23,9 +24,7 @@ def _run(stage: str, params: Path) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         settings = load_settings(params)
-        from mrtpo import stages
-
-        getattr(stages, stage)(settings)
+        getattr(importlib.import_module("mrtpo.stages"), stage)(settings)
     except (SettingsError, ValueError, FileNotFoundError) as error:
         typer.secho(f"{stage}: {error}", fg="red", err=True)
         raise typer.Exit(2) from error

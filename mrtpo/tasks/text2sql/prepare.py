@@ -10,20 +10,23 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mrtpo.config import Data, Settings, data_folder
+from mrtpo.progress import Progress
 from mrtpo.records import Prompt
 from mrtpo.tasks.base import Prepared
 from mrtpo.tasks.text2sql import synthetic
 from mrtpo.tasks.text2sql.prompts import build_prompt
-from mrtpo.tasks.text2sql.schema import read_schema
-from mrtpo.tasks.text2sql.sources import Question, copy_databases, read_folder
+from mrtpo.tasks.text2sql.schema import Schema, read_schema
+from mrtpo.tasks.text2sql.sources import Question, Source, copy_databases, read_folder
 from mrtpo.validation import Limits
-from mrtpo.verifiers.sql import SQLJob, SQLVerifier
+from mrtpo.verifiers.sql import ReferenceOutcome, SQLJob, SQLVerifier
 
 SPLITS = ("train", "valid", "test")
+CHECKED_AT_ONCE = 256
 HELD_OUT = 0.1  # share of the synthetic databases for valid, and again for test
 
 
@@ -33,90 +36,94 @@ def database_file(folder: Path, db_id: str) -> Path:
 
 def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared:
     """All prompts, with the databases they need written below `folder`."""
+    smallest: float | None = None
+    largest: float | None = None
     if settings.data.source == "synthetic":
-        questions, kinds, counts = _generated(settings, folder)
-        limits = Limits(
-            settings.data.max_prompt_chars, unseen_sources=True, smallest_kind=0.04,
-            largest_kind=0.3, text=("question", "prompt", "reference"),
-        )  # fmt: skip
+        pools = _generated(settings, folder)
+        smallest, largest = 0.04, 0.3
     else:
-        questions, counts = _read(settings, folder, verifier)
-        kinds = {id(q): sql_kind(q.sql) for rows in questions.values() for q in rows}
-        limits = Limits(
-            settings.data.max_prompt_chars, unseen_sources=True,
-            text=("question", "prompt", "reference"),
-        )  # fmt: skip
-    prompts, rows = _prompts(settings, folder, verifier, questions, kinds, counts)
-    return Prepared(prompts, rows, limits, dict(counts))
+        pools = _read(settings)
+    limits = Limits(
+        settings.data.max_prompt_chars, unseen_sources=True,
+        text=("question", "prompt", "reference"), smallest_kind=smallest, largest_kind=largest,
+    )  # fmt: skip
+    builder = _Builder(settings, pools, verifier)
+    prompts = {split: builder.take(split) for split in SPLITS}
+    if pools.source is not None:
+        used = {prompt.source for rows in prompts.values() for prompt in rows}
+        copy_databases(pools.source, used, folder)
+    return Prepared(prompts, builder.rows, limits, dict(builder.counts))
 
 
-Questions = dict[str, list[Question]]
+@dataclass
+class _Pools:
+    """Questions of each split in a seeded order, the kind of each, and where its database is."""
+
+    questions: dict[str, list[Question]]
+    kinds: dict[int, str]
+    databases: dict[str, Path]
+    counts: Counter[str]
+    source: Source | None = None
+
+    def shuffle(self, seed: int) -> None:
+        for split, questions in self.questions.items():
+            random.Random(f"sample {seed} {split}").shuffle(questions)
 
 
-def _generated(settings: Settings, folder: Path) -> tuple[Questions, dict[int, str], Counter[str]]:
+def _generated(settings: Settings, folder: Path) -> _Pools:
     data, seed = settings.data, settings.seed
     specs = synthetic.make_databases(data.databases, seed)
     order = list(range(len(specs)))
     random.Random(f"split {seed}").shuffle(order)
     held = max(2, round(HELD_OUT * len(specs)))
     of_split = {"test": order[:held], "valid": order[held : 2 * held], "train": order[2 * held :]}
-    questions: Questions = {}
-    kinds: dict[int, str] = {}
+    pools = _Pools({split: [] for split in SPLITS}, {}, {}, Counter())
     for split in SPLITS:
-        wanted = _wanted(data, split)
-        made: list[Question] = []
+        share = -(-_wanted(data, split) // len(of_split[split]))
         for index in of_split[split]:
             spec = specs[index]
-            path = database_file(folder, spec.db_id)
+            path = pools.databases[spec.db_id] = database_file(folder, spec.db_id)
             synthetic.write_database(spec, path, seed)
-            share = -(-wanted // len(of_split[split]))
-            for example in synthetic.make_questions(spec, path, share, seed):
+            for number, example in enumerate(synthetic.make_questions(spec, path, share, seed)):
                 question = Question(
                     spec.db_id, example.question, example.sql, "",
-                    synthetic.DIFFICULTY[example.kind], "synthetic", len(made),
+                    synthetic.DIFFICULTY[example.kind], f"synthetic/{spec.db_id}", number,
                 )  # fmt: skip
-                kinds[id(question)] = example.kind
-                made.append(question)
-        questions[split] = _sampled(made, wanted, seed, split)
-    return questions, kinds, Counter()
+                pools.kinds[id(question)] = example.kind
+                pools.questions[split].append(question)
+    pools.shuffle(seed)
+    return pools
 
 
-def _read(
-    settings: Settings, folder: Path, verifier: SQLVerifier
-) -> tuple[Questions, Counter[str]]:
+def _read(settings: Settings) -> _Pools:
     data, seed = settings.data, settings.seed
     source = read_folder(data.source, data_folder(data))  # type: ignore[arg-type]
-    counts: Counter[str] = Counter()
-    for split, reasons in source.dropped.items():
-        counts.update({f"dropped/{split}/{reason}": n for reason, n in reasons.items()})
     if not source.train:
         raise ValueError(f"{data_folder(data)}: no questions for training (a train file is needed)")
+    counts = Counter(
+        {
+            f"dropped/{s}/{why}": n
+            for s, reasons in source.dropped.items()
+            for why, n in reasons.items()
+        }
+    )
     databases = sorted({q.db_id for q in source.train})
     random.Random(f"split {seed}").shuffle(databases)
     valid: set[str] = set()
+    # Half as many again as wanted, since some will be dropped.
     for db_id in databases[: len(databases) // 5]:
-        if sum(q.db_id in valid for q in source.train) >= data.valid_prompts:
+        if sum(q.db_id in valid for q in source.train) >= 1.5 * data.valid_prompts:
             break
         valid.add(db_id)
-    pools = {
+    questions = {
         "train": [q for q in source.train if q.db_id not in valid],
         "valid": [q for q in source.train if q.db_id in valid],
-        "test": source.dev,
+        "test": list(source.dev),
     }
-    questions: Questions = {}
-    for split, pool in pools.items():
-        jobs = [SQLJob(source.databases[q.db_id], "", q.sql) for q in pool]
-        usable = []
-        for question, outcome in zip(pool, verifier.run_reference(jobs), strict=True):
-            if outcome.status != "ok":
-                counts[f"dropped/{split}/reference {outcome.status}"] += 1
-            elif not outcome.rows:
-                counts[f"dropped/{split}/reference returns nothing"] += 1
-            else:
-                usable.append(question)
-        questions[split] = _sampled(usable, _wanted(data, split), seed, split)
-    copy_databases(source, {q.db_id for rows in questions.values() for q in rows}, folder)
-    return questions, counts
+    kinds = {id(q): sql_kind(q.sql) for rows in questions.values() for q in rows}
+    pools = _Pools(questions, kinds, source.databases, counts, source)
+    pools.shuffle(seed)
+    return pools
 
 
 def _wanted(data: Data, split: str) -> int:
@@ -125,47 +132,68 @@ def _wanted(data: Data, split: str) -> int:
     ]
 
 
-def _sampled(rows: list[Question], count: int, seed: int, split: str) -> list[Question]:
-    order = list(rows)
-    random.Random(f"sample {seed} {split}").shuffle(order)
-    return order[:count]
+class _Builder:
+    """Takes questions from the pools until each split is full, and counts what it leaves out.
 
+    Faults of generated questions are ours and left for validation to find; those of data that was
+    read (a reference that fails or returns nothing, a prompt that is too long) are dropped by
+    reason.
+    """
 
-def _prompts(
-    settings: Settings,
-    folder: Path,
-    verifier: SQLVerifier,
-    questions: Questions,
-    kinds: dict[int, str],
-    counts: Counter[str],
-) -> tuple[dict[str, list[Prompt]], list[dict[str, Any]]]:
-    data = settings.data
-    schemas = {
-        db_id: read_schema(database_file(folder, db_id), db_id, data.sample_values)
-        for db_id in sorted({q.db_id for rows in questions.values() for q in rows})
-    }
-    prompts: dict[str, list[Prompt]] = {}
-    rows: list[dict[str, Any]] = []
-    for split in SPLITS:
-        prompts[split] = []
-        jobs = [SQLJob(database_file(folder, q.db_id), "", q.sql) for q in questions[split]]
-        outcomes = verifier.run_reference(jobs)
-        for number, (question, outcome) in enumerate(zip(questions[split], outcomes, strict=True)):
-            prompt = build_prompt(
-                id=f"{split}-{number:05d}", split=split, kind=kinds[id(question)],
-                difficulty=question.difficulty, schema=schemas[question.db_id],
-                question=question.question, evidence=question.evidence, reference=question.sql,
-                style=data.prompt,
-            )  # fmt: skip
-            length = sum(len(message.content) for message in prompt.messages)
-            if length > data.max_prompt_chars and data.source != "synthetic":
-                counts[f"dropped/{split}/prompt over {data.max_prompt_chars} characters"] += 1
-                continue
-            prompts[split].append(prompt)
-            rows.append(_validation_row(prompt, question, length, outcome))
-        counts[f"prompts/{split}"] = len(prompts[split])
-        counts[f"databases/{split}"] = len({p.source for p in prompts[split]})
-    return prompts, rows
+    def __init__(self, settings: Settings, pools: _Pools, verifier: SQLVerifier) -> None:
+        self.data, self.pools, self.verifier = settings.data, pools, verifier
+        self.counts = pools.counts
+        self.rows: list[dict[str, Any]] = []
+        self._schemas: dict[str, Schema] = {}
+
+    def take(self, split: str) -> list[Prompt]:
+        wanted, pool = _wanted(self.data, split), self.pools.questions[split]
+        prompts: list[Prompt] = []
+        with Progress(f"prepare {split}", min(wanted, len(pool)), unit="prompt") as progress:
+            for start in range(0, len(pool), CHECKED_AT_ONCE):
+                chunk = pool[start : start + CHECKED_AT_ONCE]
+                jobs = [SQLJob(self.pools.databases[q.db_id], "", q.sql) for q in chunk]
+                outcomes = self.verifier.run_reference(jobs)
+                for question, outcome in zip(chunk, outcomes, strict=True):
+                    if len(prompts) == wanted:
+                        break
+                    self._add(split, question, outcome, prompts)
+                progress.update(len(prompts))
+                if len(prompts) == wanted:
+                    break
+        self.counts[f"prompts/{split}"] = len(prompts)
+        self.counts[f"databases/{split}"] = len({prompt.source for prompt in prompts})
+        return prompts
+
+    def _add(
+        self, split: str, question: Question, outcome: ReferenceOutcome, prompts: list[Prompt]
+    ) -> None:
+        db_id = question.db_id
+        if db_id not in self._schemas:
+            self._schemas[db_id] = read_schema(
+                self.pools.databases[db_id], db_id, self.data.sample_values
+            )
+        prompt = build_prompt(
+            id=f"{split}-{len(prompts):05d}", split=split, kind=self.pools.kinds[id(question)],
+            difficulty=question.difficulty, schema=self._schemas[db_id],
+            question=question.question, evidence=question.evidence, reference=question.sql,
+            style=self.data.prompt,
+        )  # fmt: skip
+        length = sum(len(message.content) for message in prompt.messages)
+        if self.data.source != "synthetic" and (why := self._fault(outcome, length)):
+            self.counts[f"dropped/{split}/{why}"] += 1
+            return
+        prompts.append(prompt)
+        self.rows.append(_validation_row(prompt, question, length, outcome))
+
+    def _fault(self, outcome: ReferenceOutcome, length: int) -> str | None:
+        if outcome.status != "ok":
+            return f"reference {outcome.status}"
+        if not outcome.rows:
+            return "reference returns nothing"
+        if length > self.data.max_prompt_chars:
+            return f"prompt over {self.data.max_prompt_chars} characters"
+        return None
 
 
 def _validation_row(
