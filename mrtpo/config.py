@@ -56,7 +56,7 @@ class Data(Section):
     """Where prompts come from: generated here, or a folder in Spider's or BIRD's layout."""
     path: str | None = None
     """The folder of `spider` or `bird`; null means `$MRTPO_DATA/<source>`."""
-    databases: Annotated[int, Field(ge=12, le=400)] = 40
+    databases: Annotated[int, Field(ge=12, le=400)] = 80
     """Databases to generate (synthetic)."""
     train_prompts: Count = 4000
     """Most prompts of the train split (the first n after a seeded shuffle)."""
@@ -100,7 +100,7 @@ class Model(Section):
 class Warmstart(Section):
     """Supervised start of the small decoder; ignored when `model.path` is set."""
 
-    steps: Count = 900
+    steps: Count = 1000
     """Optimiser steps."""
     batch_size: Count = 16
     """Demonstrations a step."""
@@ -206,12 +206,12 @@ class Train(Section):
     """Padded tokens in one forward and backward pass."""
     evaluate_every: Count = 20
     """Steps between evaluations on the valid split (always at 0 and at the end)."""
-    evaluate_prompts: Count = 64
-    """Prompts of such an evaluation (greedy)."""
+    evaluate_prompts: Count = 128
+    """Prompts of such an evaluation (greedy, and one sample each)."""
     checkpoint_every: Count = 10
     """Steps between resumable checkpoints."""
-    best_metric: str = "spider_exec"
-    """Evaluation metric that picks the best checkpoint."""
+    best_metric: str = "sampled/execution"
+    """What picks the best checkpoint: a reward or metric, greedy, or `sampled/` and its name."""
     best_mode: Literal["max", "min"] = "max"
     """Whether more or less of it is better."""
     max_bad_steps: Count = 5

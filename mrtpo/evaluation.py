@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mrtpo.config import Settings
 from mrtpo.generate import generate
 from mrtpo.policy import Policy
 from mrtpo.progress import Progress
@@ -62,6 +63,35 @@ def evaluate(
             progress.update(start + len(batch))
     rollouts = [answers[prompt.id] for prompt in prompts]
     return Scores(score(rollouts), rollouts)
+
+
+def greedy_and_sampled(
+    policy: Policy,
+    task: Task,
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    progress: Progress | None = None,
+) -> Scores:
+    """Greedy scores, and under `sampled/` those of one answer at the sampling temperature.
+
+    Benchmarks decode greedily; what RL optimises is the sampled answer. The rollouts are the greedy
+    ones.
+    """
+    common: dict[str, Any] = {
+        "max_new_tokens": settings.sampling.max_new_tokens,
+        "batch_size": settings.evaluate.batch_size,
+    }
+    greedy = evaluate(policy, task, prompts, progress=progress, **common)
+    sampled = evaluate(
+        policy,
+        task,
+        prompts,
+        temperature=settings.sampling.temperature,
+        seed=settings.seed,
+        **common,
+    )
+    renamed = {f"sampled/{name}": value for name, value in sampled.metrics.items()}
+    return Scores(greedy.metrics | renamed, greedy.rollouts)
 
 
 def score(rollouts: Sequence[Rollout]) -> dict[str, float]:

@@ -147,8 +147,12 @@ def train(settings: Settings) -> None:
 
 def evaluate(settings: Settings) -> None:
     """Score the trained policy on the test split, and keep every prediction."""
-    from mrtpo.evaluation import by_group, prediction_rows, prediction_schema
-    from mrtpo.evaluation import evaluate as evaluate_prompts
+    from mrtpo.evaluation import (
+        by_group,
+        greedy_and_sampled,
+        prediction_rows,
+        prediction_schema,
+    )
     from mrtpo.policy import load_policy
     from mrtpo.progress import Progress
     from mrtpo.records import write_parquet
@@ -160,10 +164,7 @@ def evaluate(settings: Settings) -> None:
     task = get_task(settings, paths.PROMPTS)
     try:
         with Progress("evaluate", len(prompts), unit="prompt") as progress:
-            scores = evaluate_prompts(
-                policy, task, prompts, max_new_tokens=settings.sampling.max_new_tokens,
-                batch_size=settings.evaluate.batch_size, progress=progress,
-            )  # fmt: skip
+            scores = greedy_and_sampled(policy, task, prompts, settings, progress)
     finally:
         task.close()
     rows = prediction_rows(task, prompts, scores.rollouts)
@@ -173,8 +174,9 @@ def evaluate(settings: Settings) -> None:
     about = json.loads((paths.POLICY / "training.json").read_text())
     with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
         log.finish_metrics(scores.metrics)
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in scores.metrics.items())
-    print(f"evaluate: {len(prompts)} {settings.evaluate.split} prompts: {shown}")
+    passes = (*task.reward_names, *task.metric_names)
+    shown = ", ".join(f"{name} {scores.metrics[name]:.3f}" for name in passes)
+    print(f"evaluate: {len(prompts)} {settings.evaluate.split} prompts, greedy: {shown}")
 
 
 def report(settings: Settings) -> None:

@@ -30,7 +30,7 @@ from mrtpo.credit import (
     replay_metrics,
     reward_metrics,
 )
-from mrtpo.evaluation import evaluate, verified
+from mrtpo.evaluation import greedy_and_sampled, verified
 from mrtpo.generate import generate
 from mrtpo.logprobs import budgeted, response_logps, stacked
 from mrtpo.loss import clipped_surrogate, kl_to_reference
@@ -58,7 +58,8 @@ class Trainer:
         state: Path,
         reference: Policy | None = None,
     ) -> None:
-        known = (*task.reward_names, *task.metric_names)
+        known = [*task.reward_names, *task.metric_names]
+        known += [f"sampled/{name}" for name in known]
         if settings.train.best_metric not in known:
             raise ValueError(
                 f"train.best_metric: {settings.train.best_metric!r}; accepted: {', '.join(known)}"
@@ -210,12 +211,10 @@ class Trainer:
         return metrics | ({"policy/kl": kl_sum / tokens} if self.reference is not None else {})
 
     def evaluate(self) -> dict[str, float]:
-        """Greedy scores on the valid split; the best policy so far is kept."""
-        scores = evaluate(
-            self.policy, self.task, self.valid_prompts,
-            max_new_tokens=self.settings.sampling.max_new_tokens,
-            batch_size=self.settings.evaluate.batch_size,
-        ).metrics  # fmt: skip
+        """Scores on the valid split; the best policy so far is kept."""
+        scores = greedy_and_sampled(
+            self.policy, self.task, self.valid_prompts, self.settings
+        ).metrics
         self.evaluations.append({"step": self.step, **scores})
         metric, sign = self.settings.train.best_metric, 1.0
         if self.settings.train.best_mode == "min":
