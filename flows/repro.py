@@ -115,7 +115,8 @@ def reproduce(
             ran = ran or line.startswith(f"Running stage '{stage}'")
             if not _CHATTER.search(line):
                 lines.append(line)
-                on_line(line)
+                if not line[0].isspace():  # the rest of a traceback or of a warning
+                    on_line(line)
         for line in happened.lines():
             on_event(json.loads(line))
 

@@ -28,6 +28,7 @@ from prefect.states import Completed, Failed, State
 from flows.locks import run_lock, workspace_lock
 from flows.repro import NotReady, Place, StageFailed, reproduce
 from flows.sources import refresh
+from flows.summary import SHOWN, plain_numbers
 from flows.workspace import (
     WorkspaceError,
     anchored,
@@ -45,7 +46,7 @@ from mrtpo.config import SettingsError
 ARTIFACT_SECONDS = 2.0
 LOGGED_LINES = 200  # of one stage; the rest is in its log file
 _TROUBLE = re.compile(r"\b(WARNING|ERROR|Error|Traceback)\b")
-_MLFLOW_PAGE = re.compile(r"/#/experiments/\w+/runs/\w+")
+_MLFLOW_PAGE = re.compile(r"/#/experiments/\w+/runs/\w+\S*")
 
 
 def run_stages(
@@ -196,8 +197,13 @@ class StageView:
 
 
 def numbers(event: Mapping[str, Any]) -> str:
-    """The event's metrics and its seconds in a line: `reward 0.41  loss 0.0123  (2.3 s)`."""
-    shown = [f"{name} {value:.4g}" for name, value in list(event.get("metrics", {}).items())[:6]]
+    """Means of the metrics, and the seconds: `format 0.41  execution 0.1  (2.3 s)`."""
+    metrics = event.get("metrics", {})
+    means = {name: value for name, value in metrics.items() if name.endswith("/mean")} or metrics
+    shown = [
+        f"{name.removeprefix('reward/').removesuffix('/mean')} {value:.4g}"
+        for name, value in list(means.items())[:SHOWN]
+    ]
     seconds = sum(event.get("seconds", {}).values())
     return "  ".join([*shown, f"({seconds:.1f} s)"] if seconds else shown)
 
@@ -208,9 +214,7 @@ def _show_result(folder: Path, branch: str | None) -> None:
     if branch:
         lines = [f"Branch `{branch}`: `git checkout {branch} && dvc checkout`", "", *lines]
     for path in sorted((folder / "metrics").glob("*.json")):
-        values = json.loads(path.read_text("utf-8"))
-        flat = {k: v for k, v in values.items() if isinstance(v, int | float)}
-        if flat:
+        if values := plain_numbers(json.loads(path.read_text("utf-8"))):
             lines += [f"**{path.stem}**", "", "| metric | value |", "|---|---|"]
-            lines += [f"| {name} | {value:.4g} |" for name, value in flat.items()] + [""]
+            lines += [f"| {name} | {value:.4g} |" for name, value in values.items()] + [""]
     create_markdown_artifact("\n".join(lines), key="result")

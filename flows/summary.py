@@ -13,14 +13,18 @@ from mrtpo.paths import METRICS, POLICY, REPORT
 SHOWN = 8  # metrics of one stage; all are in its file
 
 
-def headline(metrics: Mapping[str, Any]) -> str:
-    """The plain numbers at the top level; a name with a slash is a detail."""
-    numbers = {
+def plain_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers at the top level of a metrics file; a name with a slash is a detail."""
+    return {
         name: value
         for name, value in metrics.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and "/" not in name
     }
-    return "  ".join(f"{name} {value:.4g}" for name, value in list(numbers.items())[:SHOWN])
+
+
+def headline(metrics: Mapping[str, Any]) -> str:
+    shown = list(plain_numbers(metrics).items())[:SHOWN]
+    return "  ".join(f"{name} {value:.4g}" for name, value in shown)
 
 
 def summary(folder: Path) -> list[str]:
