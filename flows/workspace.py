@@ -145,6 +145,9 @@ def isolated(root: Path, label: str, overrides: Mapping[str, Any]) -> Path:
             _git(draft, "config", key, _git_value(root, key) or default)
         _share_cache(root, draft)
         write_overrides(draft / "params.yaml", overrides)
+        # Committed before the run, so that the commit its trackers note has the run's settings.
+        _git(draft, "commit", "--quiet", "--all", "--allow-empty", "--no-verify",
+             "-m", f"Settings of run {label}")  # fmt: skip
         # What dvc.lock knows is laid out, so that stages which do not change are skipped. Outputs
         # that the cache lacks are made again.
         _dvc(draft, "checkout", "--quiet", "--allow-missing", check=False)
