@@ -2,14 +2,22 @@
 #
 #   PYTHON=python3.12     the interpreter that makes .venv
 #   TORCH_INDEX=URL       where torch comes from, as https://download.pytorch.org/whl/cpu
+#   ARGS="-k name"        for make test
 #   PREFECT_PORT=4200 MLFLOW_PORT=5000 MRTPO_HOST=127.0.0.1    for make ui
 #
 # These, and what .env.example lists, may also stand in a file .env.
 
 -include .env
-PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3 python,$(shell command -v $(name))))
+GOOD := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
+ifndef PYTHON
+PYTHON := $(shell for name in python3.11 python3.12 python3 python; do \
+  $$name -c '$(GOOD)' 2>/dev/null && { echo $$name; break; }; done)
+endif
 VENV := .venv
 STAMP := $(VENV)/.installed
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+ALL := .[dev,lora]
+TORCH_FROM := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PREFECT_PORT ?= 4200
 MLFLOW_PORT ?= 5000
 
@@ -25,6 +33,7 @@ MKL_NUM_THREADS ?= 1
 # The stages' `python`, and dvc, are those of the environment.
 PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export
+unexport GOOD PIP ALL STAMP TORCH_FROM ARGS
 
 .PHONY: help run test check ui clean install
 .DEFAULT_GOAL := help
@@ -34,17 +43,17 @@ help:  ## This list
 
 install: $(STAMP)  ## Create .venv and install into it
 
-# uv is seven times faster than pip, but pip's configuration may name a place with a CPU build of
-# torch, which uv does not read. So pip fetches these two and uv the rest.
+# uv is far faster than pip, but pip's configuration may name a place with a CPU build of torch, or
+# certificates, of which uv does not know. So pip fetches uv and torch, and all if uv cannot.
 $(STAMP): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "No Python found. Install 3.11 or 3.12, or: make PYTHON=path"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' || \
-	  { echo "$(PYTHON) is `$(PYTHON) --version`; needed: 3.11 or 3.12. Try: make PYTHON=python3.11"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or 3.12 found; say where: make PYTHON=path"; exit 1; }
+	@$(PYTHON) -c '$(GOOD)' || \
+	  { echo "$(PYTHON) is `$(PYTHON) --version`; needed: 3.11 or 3.12, as in make PYTHON=python3.11"; exit 1; }
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet -c constraints.txt uv
-	$(VENV)/bin/python -m pip install --quiet -c constraints.txt torch \
-	  $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '.[dev,lora]'
+	$(PIP) uv
+	$(PIP) torch $(TORCH_FROM)
+	$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python -c constraints.txt -e '$(ALL)' || \
+	  $(PIP) -e '$(ALL)'
 	@touch $@
 
 run: $(STAMP)  ## The main job: every stage that is not up to date, then where the report is
@@ -53,17 +62,18 @@ run: $(STAMP)  ## The main job: every stage that is not up to date, then where t
 	@python -m flows.summary
 
 test: $(STAMP)  ## The tests
-	@python -m pytest
+	@python -m pytest $(ARGS)
 
 check: $(STAMP)  ## Linter, format, types
-	ruff check .
-	ruff format --check .
-	mypy
+	@ruff check .
+	@ruff format --check .
+	@mypy
 
 ui: $(STAMP)  ## Prefect with every deployment, and MLflow, until Ctrl-C
 	@exec python -m flows.ui
 
 clean:  ## Remove outputs, checkpoints and isolated runs; the DVC cache, databases and .venv stay
-	rm -rf data models reports runs outputs state/flows state/train
+	rm -rf data models reports runs outputs
+	test ! -d state || find state -mindepth 1 -maxdepth 1 ! -name prefect -exec rm -rf {} +
 	rm -rf .pytest_cache .ruff_cache .mypy_cache
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -107,7 +107,8 @@ def finished_template(template: Path, tmp_path_factory: pytest.TempPathFactory) 
     folder = tmp_path_factory.mktemp("finished") / "project"
     shutil.copytree(template, folder)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "MRTPO_STATE": str(folder.parent), "MRTPO_EVENTS": os.devnull}
+    own = {"PATH": path, "MRTPO_STATE": str(folder.parent), "MRTPO_EVENTS": os.devnull}
+    env = {**os.environ, **own}
     command = [sys.executable, "-m", "dvc", "repro", "--quiet"]
     subprocess.run(command, cwd=folder, env=env, check=True)
     return folder
