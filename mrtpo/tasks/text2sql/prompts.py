@@ -128,8 +128,8 @@ def build_prompt(
         shown = ddl(schema)
         question = f"{evidence}\n{question}" if evidence else question
         text = (
-            "Task: write one SQLite query that answers the question.\n\n"
-            f"Database schema:\n{shown}\n\nQuestion: {question}\n\n{FULL_RULE}"
+            f"You write SQLite queries.\n\nDatabase schema:\n{shown}\n\n{FULL_RULE}\n\n"
+            f"Question: {question}"
         )
         rule = Information("format", "rule", "prompt", FULL_RULE)
     names = "; ".join(
