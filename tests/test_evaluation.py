@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from helpers import Letters, prompt, rollout, text_policy
+from helpers import Letters, prompt, rollout, text_policy, tiny_settings
 
 from mrtpo.evaluation import (
     by_group,
     evaluate,
+    greedy_and_sampled,
     prediction_rows,
     prediction_schema,
     score,
@@ -48,6 +49,20 @@ def test_an_evaluation_is_greedy_unless_told_otherwise() -> None:
     ]  # fmt: skip
     assert sampled[0] == sampled[1]
     assert sampled[0] != sampled[2]
+
+
+def test_sampled_scores_stand_beside_the_greedy_ones() -> None:
+    policy = text_policy()
+    settings = tiny_settings({"sampling": {"temperature": 0.9}})
+    made = greedy_and_sampled(policy, Letters(), PROMPTS, settings)
+    greedy, sampled = (
+        evaluate(policy, Letters(), PROMPTS, max_new_tokens=6, batch_size=2, **asked)
+        for asked in ({}, {"temperature": 0.9, "seed": settings.seed})
+    )
+    expected = {f"sampled/{name}": value for name, value in sampled.metrics.items()}
+    assert made.metrics == greedy.metrics | expected
+    assert made.rollouts == greedy.rollouts
+    assert sampled.rollouts != greedy.rollouts
 
 
 def test_each_answer_is_verified_against_its_own_prompt() -> None:

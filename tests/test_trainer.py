@@ -14,7 +14,7 @@ from helpers import Letters, prompt, rollout, text_policy, tiny_settings, traine
 
 from mrtpo import checkpoint
 from mrtpo.credit import assign
-from mrtpo.evaluation import evaluate, verified
+from mrtpo.evaluation import greedy_and_sampled, verified
 from mrtpo.logprobs import plain_logps
 from mrtpo.policy import Policy
 from mrtpo.records import Rollout
@@ -331,19 +331,21 @@ class Scripted(Letters):
         verdicts = super().verify(prompts, responses)
         if prompts[0].split == "train":
             return verdicts
-        score = self.scores[self.asked // 2]  # an evaluation is two batches of prompts
+        # An evaluation is two batches of prompts answered greedily, and two sampled.
+        score = self.scores[self.asked // 4] * (1.0 if self.asked % 4 < 2 else -1.0)
         self.asked += 1
         return [type(v)(v.rewards, (type(v.metrics[0])("short", score, "ok"),)) for v in verdicts]
 
 
 @pytest.mark.parametrize(
-    ("mode", "scores", "best"),
-    [("max", [0.1, 0.5, 0.3, 0.5], 2), ("min", [0.4, 0.5, 0.3, 0.3], 4), ("max", [0.0] * 4, 0)],
+    ("metric", "mode", "scores", "best"),
+    [("short", "max", [0.1, 0.5, 0.3, 0.5], 2), ("short", "min", [0.4, 0.5, 0.3, 0.3], 4),
+     ("short", "max", [0.0] * 4, 0), ("sampled/short", "max", [0.4, 0.5, 0.3, 0.5], 4)],
 )  # fmt: skip
 def test_the_best_checkpoint_is_the_first_with_the_best_of_the_named_metric(
-    tmp_path: Path, mode: str, scores: list[float], best: int
+    tmp_path: Path, metric: str, mode: str, scores: list[float], best: int
 ) -> None:
-    values = {"train": {"best_metric": "short", "best_mode": mode, "steps": 6}}
+    values = {"train": {"best_metric": metric, "best_mode": mode, "steps": 6}}
     made = trainer(tmp_path, values, task=Scripted(scores))
     weights = {}
     inner = made.evaluate
@@ -354,7 +356,8 @@ def test_the_best_checkpoint_is_the_first_with_the_best_of_the_named_metric(
 
     made.evaluate = noting  # type: ignore[method-assign]
     made.run(NoLog())
-    assert made.best == {"step": best, "short": scores[best // 2]}
+    kept_score = scores[best // 2] * (-1.0 if metric.startswith("sampled/") else 1.0)
+    assert made.best == {"step": best, metric: kept_score}
     assert [p.name for p in tmp_path.glob("best-*")] == [f"best-{best:06d}"]
     write_best(made, tmp_path / "policy", {"from": "here"})
     kept = type(made.policy.model).from_pretrained(tmp_path / "policy")
@@ -411,15 +414,27 @@ def test_every_prompt_is_visited_once_in_each_epoch(tmp_path: Path, size: int, t
     ]
 
 
-def test_an_evaluation_during_training_is_the_greedy_score_of_the_valid_prompts(
-    tmp_path: Path,
-) -> None:
+def test_an_evaluation_during_training_is_of_the_first_valid_prompts(tmp_path: Path) -> None:
     made = trainer(tmp_path)
     scores = made.evaluate()
     valid = [prompt(n, split="valid") for n in range(100, 103)]  # `evaluate_prompts` is 3
-    slow = evaluate(text_policy(), Letters(), valid, max_new_tokens=6, batch_size=1).metrics
+    slow = greedy_and_sampled(text_policy(), Letters(), valid, made.settings).metrics
     assert scores == pytest.approx(slow)
     assert made.evaluations == [{"step": 0, **scores}]
+
+
+def test_the_mix_follows_the_step(tmp_path: Path) -> None:
+    """The token weights fade out: at the last step the update is GDPO's, at the first it is not."""
+    ramp = {"replay": {"floor": 0.0, "mix_start": 1.0, "mix_end": 0.0}}
+    for step, same in ((0, False), (3, True)):
+        moved = []
+        for method in ("gdpo", "mrtpo"):
+            made = trainer(tmp_path, {**ramp, "train": {"method": method}})
+            made.optimizer = torch.optim.SGD(made.policy.model.parameters(), lr=1.0)
+            made.step = step
+            made.one_step()
+            moved.append(made.policy)
+        assert weights_equal(*moved) == same
 
 
 def test_the_kl_holds_the_policy_near_its_reference(tmp_path: Path) -> None:
