@@ -50,7 +50,8 @@ def save(root: Path, step: int, model: Any, optimizer: Any, trainer: dict[str, A
     """Write the checkpoint of `step` and drop all but the last two."""
     target = root / f"step-{step:06d}"
     temporary = root / f".step-{step:06d}.{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
+    for left in root.glob(".step-*"):  # by a process that was killed
+        shutil.rmtree(left)
     temporary.mkdir(parents=True)
     # Tied weights share memory; the file format wants each tensor to own its own.
     weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

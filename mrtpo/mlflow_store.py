@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mrtpo.config import Settings
+from mrtpo.paths import home
 
 if TYPE_CHECKING:  # importing MLflow takes seconds; stages that do not track must not pay for it
     from mlflow import MlflowClient
@@ -37,7 +38,8 @@ _BAD_CHARACTERS = re.compile(r"[^\w\-. /]")
 
 def tracking_uri(settings: Settings) -> str:
     """The setting, else `$MLFLOW_TRACKING_URI`, else `mlflow.db` here; sqlite paths absolute."""
-    uri = settings.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or "sqlite:///mlflow.db"
+    uri = settings.tracking.uri or os.environ.get("MLFLOW_TRACKING_URI")
+    uri = uri or f"sqlite:///{home() / 'mlflow.db'}"
     file = sqlite_file(uri)
     return f"{uri.partition(':')[0]}:///{file}" if file else uri
 

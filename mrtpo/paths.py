@@ -25,9 +25,22 @@ REPORT = Path("reports/report.html")  # report
 METRICS = Path("metrics")  # <stage>.json
 
 
+def home() -> Path:
+    """The workspace that outlives this run.
+
+    `dvc exp run --temp` and `--queue` work in a folder below `.dvc/tmp/exps` that is deleted
+    afterwards; for them it is the workspace they were started from.
+    """
+    here = Path.cwd()
+    for folder in here.parents:
+        if folder.parts[-3:] == (".dvc", "tmp", "exps"):
+            return folder.parents[2]
+    return here
+
+
 def state_root() -> Path:
-    """Folder of resumable checkpoints and `events.jsonl`."""
-    return Path(os.environ.get("MRTPO_STATE", "state"))
+    """Folder of resumable checkpoints: `$MRTPO_STATE`, else `state/` of the workspace."""
+    return Path(os.environ.get("MRTPO_STATE") or home() / "state")
 
 
 def metrics_file(stage: str) -> Path:

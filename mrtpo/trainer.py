@@ -230,7 +230,8 @@ class Trainer:
             {"step": self.step, "bad_steps": self.bad_steps, "history": self.history,
              "evaluations": self.evaluations, "best": self.best},
         )  # fmt: skip
-        for folder in self.state.glob("best-*"):
+        # `.best-…` is what a process that was killed left half-written.
+        for folder in (*self.state.glob("best-*"), *self.state.glob(".best-*")):
             if self.best is None or folder != self.best_folder:
                 shutil.rmtree(folder)
 
