@@ -107,6 +107,14 @@ def test_a_save_that_dies_half_way_is_never_chosen(
     assert [p.name for p in checkpoint.completed(tmp_path)] == ["step-000001", "step-000002"]
 
 
+def test_what_a_killed_save_left_is_cleared_away_by_the_next(tmp_path: Path) -> None:
+    left = tmp_path / ".step-000003.4711"  # of a process that is gone
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"gigabytes")
+    checkpoint.save(tmp_path, 4, *pair(), {})
+    assert [p.name for p in tmp_path.iterdir()] == ["step-000004"]
+
+
 def test_folders_that_are_not_whole_are_no_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "step-000009").mkdir()
     (tmp_path / ".step-000008.77").mkdir()

@@ -377,6 +377,14 @@ def test_the_best_of_before_a_kill_stays_the_best(tmp_path: Path) -> None:
     assert second.best == {"step": 2, "short": 0.9} and second.best_folder.is_dir()
 
 
+def test_a_best_policy_that_a_kill_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    (tmp_path / ".best-000002.4711").mkdir(parents=True)
+    made = run(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "step-000002", "step-000004", made.best_folder.name,
+    }  # fmt: skip
+
+
 def test_there_is_no_best_before_an_evaluation(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no evaluation"):
         _ = trainer(tmp_path).best_folder
