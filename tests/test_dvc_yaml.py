@@ -30,6 +30,7 @@ IDLE["train"] |= {"mrtpo.report", "mrtpo.report.credit", "mrtpo.report.curves",
 IDLE_SETTINGS = {
     stage: {"tracking", "data"} for stage in ORDER if stage not in ("prepare", "report")
 } | {"prepare": {"tracking"}, "report": {"tracking"}}
+IDLE_KEYS = {"evaluate.batch_size"}  # how many prompts are decoded at once changes no score
 IDLE_SETTINGS["rollout"] |= {"replay", "train"}  # the attribution half of mrtpo.rollouts
 
 
@@ -74,13 +75,24 @@ def parents(module: str) -> Iterable[str]:
 
 def settings_read(nodes: Iterable[ast.AST]) -> set[str]:
     """Sections that code reads as `settings.<section>` or `….settings.<section>`."""
-    return {
-        node.attr
-        for node in walk(nodes)
-        if isinstance(node, ast.Attribute)
-        and node.attr in Settings.model_fields
-        and getattr(node.value, "id", getattr(node.value, "attr", "")) == "settings"
-    }
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            if section_of(node) in Settings.model_fields:
+                found.add(section_of(node))
+            elif f"{section_of(node.value)}.{node.attr}" in IDLE_KEYS:
+                continue
+        found |= settings_read(ast.iter_child_nodes(node))
+    return found
+
+
+def section_of(node: ast.AST) -> str:
+    """`x` of `settings.x`, else ''."""
+    if isinstance(node, ast.Attribute):
+        owner = node.value
+        name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+        return node.attr if name == "settings" else ""
+    return ""
 
 
 def own_code(stage: str) -> list[ast.AST]:
