@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -102,8 +103,9 @@ def score(rollouts: Sequence[Rollout]) -> dict[str, float]:
     results = [(*rollout.rewards, *rollout.metrics) for rollout in rollouts]
     for k, first in enumerate(results[0]):
         column: list[Reward] = [row[k] for row in results]
-        metrics[first.name] = sum(r.value or 0.0 for r in column) / len(column)
-        undecided = sum(r.value is None for r in column)
+        values = [r.value for r in column if r.value is not None and math.isfinite(r.value)]
+        metrics[first.name] = sum(values) / len(column)
+        undecided = len(column) - len(values)
         if undecided:
             metrics[f"undecided/{first.name}"] = float(undecided)
     metrics["response_length"] = sum(len(r.response_ids) for r in rollouts) / len(rollouts)

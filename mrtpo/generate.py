@@ -83,7 +83,7 @@ def generate(
         mask_AL = torch.cat([mask_AL, mask_AL.new_ones(len(mask_AL), 1)], 1)
         hidden_AD = model.base_model(
             input_ids=token_A[:, None], attention_mask=mask_AL,
-            position_ids=length_A[:, None], past_key_values=cache, use_cache=True,
+            position_ids=length_A[:, None], cache=cache, use_cache=True,
         ).last_hidden_state[:, -1]  # fmt: skip
         length_A = length_A + 1
     return _rollouts(policy, prompts, samples, ids_BT.tolist(), logps_BT.tolist())

@@ -63,7 +63,7 @@ def prefill(
     cache = DynamicCache(config=model.config)
     hidden_CLD = model.base_model(
         input_ids=ids_CL, attention_mask=mask_CL, position_ids=positions_CL,
-        past_key_values=cache, use_cache=True,
+        cache=cache, use_cache=True,
     ).last_hidden_state  # fmt: skip
     return hidden_CLD[:, -1], mask_CL, cache
 
@@ -98,7 +98,7 @@ def response_hidden(
         input_ids=inputs_BT,
         attention_mask=torch.cat([context_mask_BL, inputs_mask_BT], 1),
         position_ids=positions_BT,
-        past_key_values=cache,
+        cache=cache,
         use_cache=True,
     ).last_hidden_state
     return torch.cat([first_B1D, rest_BTD], 1), mask_BT

@@ -24,8 +24,9 @@ def clipped_surrogate(
 ) -> tuple[Tensor, Tensor]:
     """Sum over tokens of the clipped surrogate's loss, and how many tokens the clip decides.
 
-    PPO's clip (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476). A log-ratio of a
-    real token beyond ±20 is clamped: there the clip has decided long before.
+    PPO's clip (arXiv 1707.06347) with separate bounds (DAPO, arXiv 2503.14476). The log-ratio
+    of a real token is clamped to ±20, so that the exponential stays finite; a token beyond that has
+    no gradient.
     """
     mask = mask_BT.bool()
     log_ratio_BT = torch.where(mask, logps_BT - old_logps_BT, torch.zeros_like(logps_BT))

@@ -35,6 +35,8 @@ CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+# Logits that are not `lm_head(hidden)`: capped or scaled (Gemma 2, Cohere, Granite).
+UNSUPPORTED = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 log = logging.getLogger(__name__)
 
 
@@ -95,6 +97,12 @@ def _wrap(model: Any, tokenizer: Any, settings: Model) -> Policy:
     if tokenizer.chat_template is None:
         raise ValueError(
             f"model.path: {settings.path} has no chat template; choose an instruction-tuned model"
+        )
+    scaled = [name for name in UNSUPPORTED if getattr(model.config, name, None) not in (None, 1.0)]
+    if scaled:
+        raise ValueError(
+            f"model.path: {settings.path}: its logits are changed after the projection "
+            f"({', '.join(scaled)}), which log-probabilities here do not follow"
         )
     ends = model.generation_config.eos_token_id
     end_ids = set(ends if isinstance(ends, list) else [ends] if ends is not None else [])

@@ -50,7 +50,8 @@ def informed(
     """The conversation with the information of the rewards in `told`, and of no other in `chosen`.
 
     `details` fills `{detail}` with each reward's verifier message on the replayed response. Raises
-    ValueError where a text that should stand in the prompt once does not.
+    ValueError where a text that should stand in the prompt once does not, or one that is added
+    stands there already.
     """
     at = max(i for i, message in enumerate(prompt.messages) if message.role == "user")
     messages = list(prompt.messages)
@@ -58,7 +59,13 @@ def informed(
     for reward, entry in chosen.items():
         if entry.where == "append" and reward in told:
             detail = (details or {}).get(reward, "") or "no complaint"
-            added.append(entry.text.replace("{detail}", detail))
+            text = entry.text.replace("{detail}", detail)
+            if any(text in message.content for message in prompt.messages):
+                raise ValueError(
+                    f"prompt {prompt.id}: information of reward {reward} stands in the messages "
+                    "already; told twice, it cannot be left out"
+                )
+            added.append(text)
         elif entry.where == "prompt" and reward not in told:
             messages = _without(messages, entry, prompt.id)
     if added:

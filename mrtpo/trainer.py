@@ -70,6 +70,7 @@ class Trainer:
                 f"train.prompts_per_step: {settings.train.prompts_per_step} exceeds the "
                 f"{len(train)} prompts of the train split"
             )
+        check_lengths(policy, (*train, *valid), settings.sampling.max_new_tokens)
         self.settings, self.policy, self.task, self.state = settings, policy, task, state
         self.train_prompts = list(train)
         self.valid_prompts = list(valid)[: settings.train.evaluate_prompts]
@@ -89,15 +90,15 @@ class Trainer:
         self.best: dict[str, float] | None = None
 
     def batch(self, step: int) -> list[Prompt]:
-        """Prompts of a step: epochs are seeded permutations, a step takes the next stretch."""
+        """Distinct prompts of a step: the next stretch of the epoch's seeded permutation.
+
+        What is left at an epoch's end is too little for a step; other prompts are left next time.
+        """
         size, total = self.settings.train.prompts_per_step, len(self.train_prompts)
-        wanted = range(step * size, (step + 1) * size)
-        chosen = []
-        for epoch in sorted({n // total for n in wanted}):
-            order = list(range(total))
-            random.Random(f"order {self.settings.seed} {epoch}").shuffle(order)
-            chosen += [self.train_prompts[order[n % total]] for n in wanted if n // total == epoch]
-        return chosen
+        epoch, at = divmod(step, total // size)
+        order = list(range(total))
+        random.Random(f"order {self.settings.seed} {epoch}").shuffle(order)
+        return [self.train_prompts[n] for n in order[at * size : (at + 1) * size]]
 
     def rollouts(self, prompts: Sequence[Prompt], step: int) -> list[Rollout]:
         sampling = self.settings.sampling
@@ -287,6 +288,18 @@ class Clock:
         now = time.perf_counter()
         self.seconds[name] = now - self._last
         self._last = now
+
+
+def check_lengths(policy: Policy, prompts: Sequence[Prompt], room: int) -> None:
+    """Raise ValueError, before any work, where a prompt leaves no room for `room` new tokens."""
+    for prompt in prompts:
+        length = len(policy.prompt_ids(prompt.messages))
+        if length + room > policy.max_positions:
+            raise ValueError(
+                f"prompt {prompt.id} ({prompt.split}): {length} tokens and sampling.max_new_tokens "
+                f"{room} exceed the model's {policy.max_positions} positions; lower "
+                "sampling.max_new_tokens or data.max_prompt_chars"
+            )
 
 
 def _sum(values_BT: Tensor, mask_BT: Tensor) -> float:

@@ -157,6 +157,10 @@ def supervised(
     sampled and greedy scores on train and valid prompts as they are, and sampled scores with each
     reward's information told (`told/<reward>/…`) and with all of it (`told/all/…`).
     """
+    if unknown := sorted(set(settings.warmstart.noise) - set(task.reward_names)):
+        raise ValueError(
+            f"warmstart.noise: {', '.join(unknown)}; accepted: {', '.join(task.reward_names)}"
+        )
     policy = start(settings, train, task)
     model, warm = policy.model, settings.warmstart
     optimizer = Optimizers(model)

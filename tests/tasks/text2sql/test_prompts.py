@@ -1,6 +1,7 @@
 """What a prompt shows, what is judged, and what each verifier reveals."""
 
 import sqlite3
+from itertools import pairwise
 
 import pytest
 
@@ -149,4 +150,4 @@ def test_parts_name_what_they_cover():
 def test_parts_never_overlap_even_where_the_response_is_broken(response):
     parts = response_parts(response)
     assert all(0 <= p.start < p.end <= len(response) for p in parts)
-    assert all(a.end <= b.start for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a.end <= b.start for a, b in pairwise(parts))
