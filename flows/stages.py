@@ -166,7 +166,7 @@ class StageView:
         """One line for every n steps, and the bar, which is not moved more often than is seen."""
         step, total = int(event["step"]), int(event["total"])
         self.percent = min(100.0, 100.0 * step / max(1, total))
-        if self.logged_step is None:
+        if self.logged_step is None or step < self.logged_step:  # a stage may count several times
             self.logged_step = step - 1
         if step // self.log_every > self.logged_step // self.log_every or step == total:
             self.logged_step = step
