@@ -165,7 +165,7 @@ class Replay(Section):
     """How far the two replays are apart at a token."""
     floor: Annotated[float, Field(ge=0.0)] = 0.05
     """δ, in the distance's unit: where the replay finds less, weights tend to 1."""
-    normalise: NormaliseName = "mean"
+    normalise: NormaliseName = "max"
     """`mean`: Σw=T; `max`: w=d/max d; `l2`: Σw²=T."""
     mix_start: Share = 0.5
     """λ at the first step in `(1−λ) + λ·w`."""

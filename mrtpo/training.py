@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
 
@@ -33,6 +34,7 @@ def train_policy(settings: Settings) -> dict[str, Any]:
     fingerprint, data_hash = identity(settings)
     state = paths.state_root() / f"train-{fingerprint}"
     state.mkdir(parents=True, exist_ok=True)
+    lock = claimed(state)
     if (state / FINISHED).is_file():  # asked to train again: from the start, as a run of its own
         shutil.rmtree(state)
         state.mkdir()
@@ -42,13 +44,16 @@ def train_policy(settings: Settings) -> dict[str, Any]:
         if settings.train.kl > 0:
             reference = starting_policy(settings)
         trainer = Trainer(
-            settings, starting_policy(settings), task, read_prompts(paths.PROMPTS /
-            "train.parquet"), read_prompts(paths.PROMPTS / "valid.parquet"), state, reference,
+            settings, starting_policy(settings), task,
+            read_prompts(paths.PROMPTS / "train.parquet"),
+            read_prompts(paths.PROMPTS / "valid.parquet"), state, reference,
         )  # fmt: skip
         resumed = trainer.resume()
         with RunLog.open(
             settings, state, fingerprint, data_hash, step=trainer.step if resumed else None
         ) as log:
+            if log.page:
+                print(f"MLflow: {log.page}", flush=True)
             for split in ("train", "valid"):
                 log.dataset(paths.PROMPTS / f"{split}.parquet", "prompts", split)
             trainer.run(log)
@@ -56,6 +61,7 @@ def train_policy(settings: Settings) -> dict[str, Any]:
         finish(state)
     finally:
         task.close()
+        lock.close()
     first, last = trainer.evaluations[0], trainer.evaluations[-1]
     assert trainer.best is not None
     return {
@@ -66,6 +72,20 @@ def train_policy(settings: Settings) -> dict[str, Any]:
         "valid_end": {k: v for k, v in last.items() if k != "step"},
         "skipped_updates": sum(row["policy/skipped_update"] for row in trainer.history),
     }
+
+
+def claimed(state: Path) -> TextIO:
+    """Hold a training's state for as long as the file is open. Raises ValueError if it is held."""
+    file = open(state.with_suffix(".lock"), "w")  # noqa: SIM115 - the caller closes it
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ValueError(
+            f"{state}: another process is training with the same settings, data and code; wait for "
+            "it, or change the seed"
+        ) from None
+    return file
 
 
 def finish(state: Path) -> None:

@@ -16,7 +16,7 @@ from mrtpo.config import Model, Settings
 from mrtpo.policy import load_policy
 from mrtpo.records import write_prompts
 from mrtpo.tracking import NoLog
-from mrtpo.training import identity, train_policy
+from mrtpo.training import claimed, identity, train_policy
 
 
 class Dying(Letters):
@@ -119,3 +119,11 @@ def test_the_reference_of_the_kl_is_the_starting_policy(
     kl = pd.read_csv(paths.HISTORY / "history.csv")["policy/kl"]
     assert kl[0] == pytest.approx(0.0, abs=1e-6) and kl.iloc[-1] > 1e-6
     assert isinstance(settings.model, Model)
+
+
+def test_a_state_that_another_process_trains_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "train-abc"
+    state.mkdir()
+    with claimed(state), pytest.raises(ValueError, match="another process is training"):
+        claimed(state)
+    claimed(state).close()  # free again

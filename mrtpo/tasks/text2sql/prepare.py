@@ -107,18 +107,29 @@ def _read(settings: Settings) -> _Pools:
             for why, n in reasons.items()
         }
     )
-    databases = sorted({q.db_id for q in source.train})
+    schemas = _Schemas(source.databases, data.sample_values)
+
+    def fits(question: Question) -> bool:
+        prompt = _prompt(data, schemas.of(question.db_id), question, "", "", "")
+        return _length(prompt) <= data.max_prompt_chars
+
+    too_long = f"prompt over {data.max_prompt_chars} characters"
+    train, dev = ([q for q in rows if fits(q)] for rows in (source.train, source.dev))
+    for split, before, after in (("train", source.train, train), ("test", source.dev, dev)):
+        if len(after) < len(before):
+            counts[f"dropped/{split}/{too_long}"] = len(before) - len(after)
+    databases = sorted({q.db_id for q in train})
     random.Random(f"split {seed}").shuffle(databases)
     valid: set[str] = set()
-    # Half as many again as wanted, since some will be dropped.
+    # Half as many again as wanted, since some references will fail.
     for db_id in databases[: len(databases) // 5]:
-        if sum(q.db_id in valid for q in source.train) >= 1.5 * data.valid_prompts:
+        if sum(q.db_id in valid for q in train) >= 1.5 * data.valid_prompts:
             break
         valid.add(db_id)
     questions = {
-        "train": [q for q in source.train if q.db_id not in valid],
-        "valid": [q for q in source.train if q.db_id in valid],
-        "test": list(source.dev),
+        "train": [q for q in train if q.db_id not in valid],
+        "valid": [q for q in train if q.db_id in valid],
+        "test": dev,
     }
     kinds = {id(q): sql_kind(q.sql) for rows in questions.values() for q in rows}
     pools = _Pools(questions, kinds, source.databases, counts, source)
@@ -144,7 +155,7 @@ class _Builder:
         self.data, self.pools, self.verifier = settings.data, pools, verifier
         self.counts = pools.counts
         self.rows: list[dict[str, Any]] = []
-        self._schemas: dict[str, Schema] = {}
+        self.schemas = _Schemas(pools.databases, settings.data.sample_values)
 
     def take(self, split: str) -> list[Prompt]:
         wanted, pool = _wanted(self.data, split), self.pools.questions[split]
@@ -168,36 +179,52 @@ class _Builder:
     def _add(
         self, split: str, question: Question, outcome: ReferenceOutcome, prompts: list[Prompt]
     ) -> None:
-        db_id = question.db_id
-        if db_id not in self._schemas:
-            self._schemas[db_id] = read_schema(
-                self.pools.databases[db_id], db_id, self.data.sample_values
-            )
-        prompt = build_prompt(
-            id=f"{split}-{len(prompts):05d}", split=split, kind=self.pools.kinds[id(question)],
-            difficulty=question.difficulty, schema=self._schemas[db_id],
-            question=question.question, evidence=question.evidence, reference=question.sql,
-            style=self.data.prompt,
+        prompt = _prompt(
+            self.data, self.schemas.of(question.db_id), question,
+            f"{split}-{len(prompts):05d}", split, self.pools.kinds[id(question)],
         )  # fmt: skip
-        length = sum(len(message.content) for message in prompt.messages)
-        if self.data.source != "synthetic" and (why := self._fault(outcome, length)):
+        if self.data.source != "synthetic" and (why := _fault(outcome)):
             self.counts[f"dropped/{split}/{why}"] += 1
             return
         prompts.append(prompt)
-        self.rows.append(_validation_row(prompt, question, length, outcome))
+        self.rows.append(_validation_row(prompt, question, outcome))
 
-    def _fault(self, outcome: ReferenceOutcome, length: int) -> str | None:
-        if outcome.status != "ok":
-            return f"reference {outcome.status}"
-        if not outcome.rows:
-            return "reference returns nothing"
-        if length > self.data.max_prompt_chars:
-            return f"prompt over {self.data.max_prompt_chars} characters"
-        return None
+
+class _Schemas:
+    """Schemas by database, each read once."""
+
+    def __init__(self, databases: dict[str, Path], sample_values: int) -> None:
+        self.databases, self.sample_values = databases, sample_values
+        self._read: dict[str, Schema] = {}
+
+    def of(self, db_id: str) -> Schema:
+        if db_id not in self._read:
+            self._read[db_id] = read_schema(self.databases[db_id], db_id, self.sample_values)
+        return self._read[db_id]
+
+
+def _fault(outcome: ReferenceOutcome) -> str | None:
+    if outcome.status != "ok":
+        return f"reference {outcome.status}"
+    return None if outcome.rows else "reference returns nothing"
+
+
+def _prompt(
+    data: Data, schema: Schema, question: Question, id: str, split: str, kind: str
+) -> Prompt:
+    return build_prompt(
+        id=id, split=split, kind=kind, difficulty=question.difficulty, schema=schema,
+        question=question.question, evidence=question.evidence, reference=question.sql,
+        style=data.prompt,
+    )  # fmt: skip
+
+
+def _length(prompt: Prompt) -> int:
+    return sum(len(message.content) for message in prompt.messages)
 
 
 def _validation_row(
-    prompt: Prompt, question: Question, length: int, outcome: Any
+    prompt: Prompt, question: Question, outcome: ReferenceOutcome
 ) -> dict[str, Any]:
     meaning = f"{prompt.source} {question.question} {prompt.reference}".lower()
     return {
@@ -208,7 +235,7 @@ def _validation_row(
         "source": prompt.source,
         "question": question.question,
         "prompt": prompt.messages[-1].content,
-        "prompt_chars": length,
+        "prompt_chars": _length(prompt),
         "reference": prompt.reference,
         "reference_status": outcome.status,
         "reference_rows": outcome.rows or 0,
