@@ -146,6 +146,7 @@ def tiny_settings(values: dict[str, Any] | None = None) -> Settings:
         "train": {"steps": 4, "prompts_per_step": 2, "learning_rate": 0.01, "warmup_steps": 2,
                   "evaluate_every": 2, "evaluate_prompts": 3, "checkpoint_every": 2,
                   "best_metric": "plain"},
+        "replay": {"normalise": "mean"},
         "evaluate": {"batch_size": 2},
     }  # fmt: skip
     for section, entries in (values or {}).items():
