@@ -47,12 +47,12 @@ def page(revisions: list[str]) -> str:
     told = sorted(start["told"].items())
     lines = [
         PREFACE,
-        f"The embedded text-to-SQL data: {prepared['prompts/train']} prompts over "
-        f"{prepared['databases/train']} training databases, {prepared['prompts/test']} prompts over "
-        f"{prepared['databases/test']} unseen test databases. The policy has about a million "
+        f"Generated: {prepared['prompts/train']} prompts over "
+        f"{prepared['databases/train']} training databases, {prepared['prompts/test']} prompts "
+        f"over {prepared['databases/test']} unseen test databases. The policy has about a million "
         "parameters.",
         "\n## The starting policy\n",
-        "Sampled at temperature 1, 128 prompts each; `told`: whose information the prompt carries.\n",
+        "Sampled at temperature 1, 128 prompts each; `told`: whose information it carries.\n",
         f"| prompts | told | {heads} |",
         "|---" * (len(SCORES) + 2) + "|",
         f"| train | nothing | {cells(start['train'])} |",
