@@ -203,6 +203,15 @@ def _charts(results: Results) -> list[tuple[str, str, list[dict[str, Any]]]]:
             "Greedy answers to validation questions.",
             [_chart(evaluations, [name], text.name_of(name), True, False) for name in scores],
         ),
+        (
+            "Sampled",
+            "One answer to each of them at the sampling temperature, which is what RL optimises.",
+            [
+                _chart(evaluations, [f"sampled/{name}"], text.name_of(name), True, False)
+                for name in scores
+                if f"sampled/{name}" in evaluations
+            ],
+        ),
         ("Health", "Where to look when a reward does not move.", health),
     ]
     return [section for section in found if section[2]]
