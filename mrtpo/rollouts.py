@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mrtpo.advantages import token_advantages
 from mrtpo.attribution import oriented
 from mrtpo.config import Settings
 from mrtpo.credit import (
@@ -105,9 +106,9 @@ def attribution_rows(
             credit_BK, weights_BKT, replayed = replay_credit(
                 policy, asked, batch, table, settings, mix=1.0
             )
-            credit = Credit(
-                table, credit_BK, weights_BKT, replayed.mask_BT, replayed.with_BT, replayed
-            )
+            mask_BT = replayed.mask_BT
+            advantages_BT = token_advantages(credit_BK, weights_BKT, mask_BT)
+            credit = Credit(table, credit_BK, weights_BKT, mask_BT, advantages_BT, replayed)
             for name, value in replay_metrics(credit).items():
                 sums.setdefault(name, []).append(value)
             rows += _rows(settings, policy, task, asked, batch, credit)
