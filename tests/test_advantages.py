@@ -1,4 +1,4 @@
-"""Group advantages, GRPO and GDPO credit, against loops over Python numbers."""
+"""Group advantages and the credit of each method, against loops over Python numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from torch import Tensor
 
 from mrtpo.advantages import (
     EPSILON,
+    centred_credit,
     conditioned,
     dead_groups,
+    gd2po_credit,
     gdpo_credit,
     group_advantages,
     grpo_credit,
+    informative_groups,
+    overlong_penalty,
     token_advantages,
 )
 from mrtpo.attribution import token_weights
@@ -301,3 +305,233 @@ def test_padding_gets_no_advantage_even_under_a_stray_weight() -> None:
         torch.ones(2, 1), torch.full((2, 1, 3), 9.0), mask_of([1, 3]).float()
     )
     assert made_BT.tolist() == [[9.0, 0.0, 0.0], [9.0, 9.0, 9.0]]
+
+
+def slow_centred(rewards: Rewards, groups: list[int], weights: list[float]) -> list[list[float]]:
+    out = [[0.0] for _ in rewards]
+    for group in set(groups):
+        totals = {}
+        for b, row in enumerate(rewards):
+            used = [(w, r) for w, r in zip(weights, row, strict=True) if w != 0]
+            if groups[b] == group and all(r is not None for _, r in used):
+                totals[b] = sum(w * r for w, r in used)
+        for b, total in totals.items():
+            out[b][0] = total - statistics.fmean(totals.values())
+    return out
+
+
+def slow_gd2po(
+    rewards: Rewards, groups: list[int], weights: list[float], form: str, threshold: float
+) -> list[list[float]]:
+    parts = [
+        [w * a for w, a in zip(weights, row, strict=True)]
+        for row in slow_advantages(rewards, groups)
+    ]
+    kept, judged = [], []
+    for b, row in enumerate(parts):
+        if all(r is None or w == 0 for r, w in zip(rewards[b], weights, strict=True)):
+            continue
+        judged.append(b)
+        conflict = max(row) > 1e-8 and min(row) < -1e-8
+        agreement = abs(sum(row)) / sum(abs(x) for x in row) if conflict else 1.0
+        if not conflict or (form == "soft" and agreement >= threshold):
+            kept.append(b)
+    scaled = {}
+    for b in kept:
+        size = sum(groups[j] == groups[b] for j in judged)
+        scaled[b] = sum(parts[b]) * sum(groups[j] == groups[b] for j in kept) / size
+    out = [[0.0] for _ in rewards]
+    if not kept:
+        return out
+    mean = statistics.fmean(scaled.values())
+    sigma = statistics.stdev(scaled.values()) if len(kept) > 1 else 0.0
+    for b in kept:
+        out[b][0] = (scaled[b] - mean) / (sigma + EPSILON if sigma > 1e-4 else 1.0)
+    return out
+
+
+def with_dead_groups(rewards: Rewards, groups: list[int]) -> Rewards:
+    """Group 41 is constant in every reward, group 907 in the first."""
+    return [
+        [r if r is None or not (g == 41 or (g == 907 and k == 0)) else 0.5
+         for k, r in enumerate(row)]
+        for row, g in zip(rewards, groups, strict=True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16])
+@pytest.mark.parametrize("missing", [0.0, 0.1, 0.5])
+def test_credit_without_std_equals_the_loops(count: int, missing: float) -> None:
+    moved = 0
+    for seed in range(6):
+        rewards, groups, weights = ragged(seed, count, missing)
+        rewards = with_dead_groups(rewards, groups)
+        weights[-1] = 0.0 if count > 1 and seed % 2 else weights[-1]
+        made = centred_credit(
+            *tensors(rewards), torch.tensor(groups), torch.tensor(weights, dtype=torch.float64)
+        )
+        slow = torch.tensor(slow_centred(rewards, groups, weights), dtype=torch.float64)
+        torch.testing.assert_close(made, slow)
+        assert (made[torch.tensor(groups) == 41] == 0).all()
+        moved += int((made != 0).sum())
+    assert moved > 0 or (count, missing) == (16, 0.5)  # there no row has all of its rewards
+
+
+def test_credit_without_std_keeps_the_size_of_differences() -> None:
+    rewards_BK, present_BK = tensors([[0.0, 1.0], [1.0, 1.0], [0.0, 1.0], [4.0, 1.0], [9.0, None]])
+    group_B, weight_K = torch.tensor([2, 2, 1, 1, 1]), torch.tensor([0.5, 3.0]).double()
+    made = centred_credit(rewards_BK, present_BK, group_B, weight_K)
+    assert made[:, 0].tolist() == [-0.25, 0.25, -1.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, -2.7])
+def test_a_constant_group_has_exactly_no_credit_without_std_either(value: float) -> None:
+    rewards_BK, present_BK = tensors([[value, value]] * 7)
+    made = centred_credit(rewards_BK.float(), present_BK, torch.zeros(7), torch.tensor([0.3, 0.7]))
+    assert (made == 0).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16])
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize(
+    ("form", "threshold"), [("hard", 0.8), ("soft", 0.8), ("soft", 0.2), ("soft", 0.0)]
+)
+def test_gd2po_equals_the_loops(count: int, missing: float, form: str, threshold: float) -> None:
+    for seed in range(6):
+        rewards, groups, weights = ragged(seed, count, missing)
+        rewards = with_dead_groups(rewards, groups)
+        weights[0] *= -1 if seed % 3 == 1 else 1
+        weights[-1] = 0.0 if count > 1 and seed % 3 == 2 else weights[-1]
+        made = gd2po_credit(
+            *tensors(rewards), torch.tensor(groups), torch.tensor(weights, dtype=torch.float64),
+            form=form, threshold=threshold,
+        )  # fmt: skip
+        slow = slow_gd2po(rewards, groups, weights, form, threshold)
+        torch.testing.assert_close(made, torch.tensor(slow, dtype=torch.float64))
+
+
+def gd2po(
+    rewards: Rewards, groups: list[int], form: str = "hard", threshold: float = 0.8
+) -> list[float]:
+    weight_K = torch.ones(len(rewards[0]), dtype=torch.float64)
+    made = gd2po_credit(
+        *tensors(rewards), torch.tensor(groups), weight_K, form=form, threshold=threshold
+    )
+    assert made.shape == (len(rewards), 1)
+    return made[:, 0].tolist()
+
+
+def test_gd2po_by_hand() -> None:
+    # Group 0: rows 2 and 3 conflict. Sums of rows 0 and 1: ±√3, times 2/4. Group 1: ±√½.
+    rewards: Rewards = [[1, 1], [0, 0], [1, 0], [0, 1], [5, 2], [3, 2]]
+    root, half = 3**0.5 / 2, 0.5**0.5
+    sigma = statistics.stdev([root, -root, half, -half])
+    expected = [root, -root, 0.0, 0.0, half, -half]
+    assert gd2po(rewards, [0, 0, 0, 0, 1, 1]) == pytest.approx([e / sigma for e in expected], 1e-5)
+
+
+def test_gd2po_soft_keeps_a_conflict_that_one_side_clearly_wins() -> None:
+    # Row 0: advantages of 1.5 and −.5 (agreement ½); row 1 of −.5 and 1.5; rows 2 and 3 agree.
+    rewards: Rewards = [[1, 0], [0, 1], [0, 0], [0, 0]]
+    parts = slow_advantages(rewards, [0] * 4)
+    assert parts[0] == pytest.approx([1.5, -0.5], abs=1e-5)
+    assert [credit != 0 for credit in gd2po(rewards, [0] * 4, "soft", 0.49)] == [True] * 4
+    dropped = gd2po(rewards, [0] * 4, "soft", 0.51)
+    assert dropped[:2] == [0.0, 0.0]
+    assert dropped == gd2po(rewards, [0] * 4, "hard")
+
+
+def test_gd2po_without_conflict_is_gdpo() -> None:
+    rewards, groups, _ = ragged(3, 1, 0.0)
+    weight_K = torch.ones(1, dtype=torch.float64)
+    gdpo = gdpo_credit(*tensors(rewards), torch.tensor(groups), weight_K)[:, 0]
+    assert gd2po(rewards, groups) == pytest.approx(gdpo.tolist(), abs=1e-12)
+
+
+def test_gd2po_with_nobody_kept_or_one_kept_has_no_credit_and_no_nan() -> None:
+    assert gd2po([[1, 0], [0, 1]], [0, 0]) == [0.0, 0.0]
+    assert gd2po([[3, 3], [3, 0], [0, 3]], [0, 0, 0]) == [0.0, 0.0, 0.0]
+    assert gd2po([[1, 0], [0, 1], [1, 1]], [0, 0, 4]) == [0.0, 0.0, 0.0]
+    assert gd2po([[1.0]], [0]) == [0.0]
+
+
+def test_gd2po_keeps_a_rollout_without_advantage_but_not_one_that_nobody_judged() -> None:
+    rewards: Rewards = [[3, 3], [3, 0], [0, 3], [7, 7], [7, 7], [None, None]]
+    made = gd2po(rewards, [0, 0, 0, 1, 1, 1])
+    assert made[1] == made[2] == made[5] == 0.0
+    assert made[0] > 0 > made[3] == made[4]
+    assert sum(made) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_unknown_form_of_gd2po_is_named_with_those_accepted() -> None:
+    with pytest.raises(ValueError, match=r"'firm'.*hard, soft"):
+        gd2po([[1.0], [0.0]], [0, 0], "firm")
+
+
+def test_what_stands_where_a_reward_is_missing_reaches_none_of_the_other_methods() -> None:
+    rewards, groups, weights = ragged(5, 3, 0.4)
+    group_B, weight_K = torch.tensor(groups), torch.tensor(weights, dtype=torch.float64)
+    for garbage in (float("nan"), float("inf"), 1e30):
+        for compute in (
+            centred_credit,
+            informative_groups,
+            lambda *given: gd2po_credit(*given, form="hard", threshold=0.8),
+        ):
+            clean = compute(*tensors(rewards, 0.0), group_B, weight_K)
+            assert torch.equal(compute(*tensors(rewards, garbage), group_B, weight_K), clean)
+
+
+@pytest.mark.parametrize(("limit", "buffer"), [(20, 8), (20, 20), (7, 1), (9, 0)])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32, torch.float64])
+def test_the_overlong_penalty_equals_the_loops(limit: int, buffer: int, dtype: torch.dtype) -> None:
+    made = overlong_penalty(torch.arange(0, 30).to(dtype), limit, buffer)
+    slow = []
+    for length in range(30):
+        if length <= limit - buffer:
+            slow.append(0.0)
+        elif length <= limit:
+            slow.append((limit - buffer - length) / buffer)
+        else:
+            slow.append(-1.0)
+    assert made.is_floating_point()
+    assert made.tolist() == pytest.approx(slow, rel=1e-6)
+
+
+def test_the_overlong_penalty_by_hand() -> None:
+    made = overlong_penalty(torch.tensor([1, 12, 13, 16, 19, 20, 21, 400]), 20, 8)
+    assert made.tolist() == [0.0, 0.0, -0.125, -0.5, -0.875, -1.0, -1.0, -1.0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16])
+@pytest.mark.parametrize("missing", [0.0, 0.5, 0.9])
+def test_informative_groups_equal_the_loops(count: int, missing: float) -> None:
+    for seed in range(6):
+        rewards, groups, weights = ragged(seed, count, missing)
+        rewards = with_dead_groups(rewards, groups)
+        weights[-1] = 0.0 if seed % 2 else weights[-1]
+        slow = []
+        for group in sorted(set(groups)):
+            columns = [
+                {row[k] for b, row in enumerate(rewards) if groups[b] == group} - {None}
+                for k in range(count)
+            ]
+            slow.append(any(w != 0 and len(c) > 1 for w, c in zip(weights, columns, strict=True)))
+        made = informative_groups(
+            *tensors(rewards), torch.tensor(groups), torch.tensor(weights, dtype=torch.float64)
+        )
+        assert made.dtype == torch.bool
+        assert made.tolist() == slow
+
+
+def test_groups_inform_by_each_reward_and_never_by_their_sum() -> None:
+    rewards_BK, present_BK = tensors(
+        [[1.0, 0.0, 4.0], [0.0, 1.0, 4.0],  # cancel in the sum
+         [0.3, 0.2, 0.0], [0.3, 0.2, 9.0],  # differ in what has no weight
+         [0.0, 1.0, 1.0], [None, 1.0, 1.0],  # nothing to compare with
+         [5.0, 5.0, 5.0],
+         [1.0, 1.0, 1.0], [1.0, 1.001, 1.0]]
+    )  # fmt: skip
+    group_B = torch.tensor([30, 30, 4, 4, 21, 21, 8, 7, 7])
+    made = informative_groups(rewards_BK, present_BK, group_B, torch.tensor([1.0, -1.0, 0.0]))
+    told = dict(zip(group_B.unique().tolist(), made.tolist(), strict=True))
+    assert told == {30: True, 4: False, 21: False, 8: False, 7: True}
