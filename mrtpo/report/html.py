@@ -87,6 +87,7 @@ def context(results: Results, failures: int) -> dict[str, Any]:
         "uncompared": len(results.runs) - len(runs),
         "statuses": tables.statuses(rows),
         "training_totals": tables.training_totals(results.history),
+        "gains": tables.gains(results.metrics),
         "shares": _shares(results.attribution),
         "examples": [_example(rollout, results.questions) for rollout in shown],
         "failures": [_failure(row, scores) for row in wrong[:failures]],
@@ -329,5 +330,5 @@ def _plain_figures(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = []
     for key, value in flatten(values, " / ").items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        found.append((key, text.plain(value) if number else str(value)))
+        found.append((key, text.plain(value) if number or value is None else str(value)))
     return found

@@ -1,4 +1,6 @@
-"""Tables of the report: scores with intervals and by group, statuses, methods compared."""
+"""Tables of the report: scores with intervals and by group, statuses, whether information helped,
+methods compared.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import dataclasses
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ import pandas as pd
 
 from mrtpo.report.curves import metric_columns
 from mrtpo.report.results import PREDICTION_COLUMNS, Row
+from mrtpo.report.text import ordered
 from mrtpo.tracking import PastRun
 
 Z = 1.959964  # 95 %
@@ -112,6 +115,14 @@ def training_totals(history: pd.DataFrame) -> list[tuple[str, dict[str, float]]]
         if totals:  # the weighted total has none
             found.append((reward, totals))
     return found
+
+
+def gains(metrics: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The latest information gain check of each reward (fields of `mrtpo.gain.Gain`), in the order
+    of interest; nothing where `metrics`, by stage, hold none because nothing was replayed.
+    """
+    found = metrics.get("train", {}).get("gain", {})
+    return [found[reward] for reward in ordered([*found], "")]
 
 
 @dataclass(frozen=True)

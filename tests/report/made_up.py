@@ -175,6 +175,23 @@ def prediction_rows(count: int = 80) -> list[dict[str, Any]]:
     return rows
 
 
+def gain_record() -> dict[str, dict[str, Any]]:
+    """`gain` of metrics/train.json: one reward trusted, one not, one that could not be measured."""
+    measured: dict[str, Any] = {
+        "told": 0.75, "untold": 0.5, "sampled": 0.25, "sampled_error": 0.0625, "loglik": 0.125,
+        "loglik_error": 0.03125, "good": 21, "prompts": 14, "left_out": 2, "trusted": True,
+        "reason": "Told, good responses are likelier.",
+    }  # fmt: skip
+    worse = {"told": 0.375, "sampled": -0.125, "loglik": -0.5, "trusted": False,
+             "reason": "Told, good responses are not likelier."}  # fmt: skip
+    names = ("told", "untold", "sampled", "sampled_error", "loglik", "loglik_error")
+    bare = {"good": 0, "prompts": 0, "left_out": 16, "trusted": False,
+            "reason": "No prompt could be compared."}  # fmt: skip
+    found = {"execution": measured, "executability": measured | worse,
+             "format": measured | dict.fromkeys(names) | bare}  # fmt: skip
+    return {name: {"reward": name, **row} for name, row in found.items()}
+
+
 def past_runs(seeds: int = 3) -> list[PastRun]:
     runs = []
     for method in ("grpo", "gdpo", "mrtpo"):

@@ -14,6 +14,7 @@ import pytest
 from made_up import (
     attribution_rows,
     evaluations_frame,
+    gain_record,
     history_frame,
     past_runs,
     prediction_rows,
@@ -118,7 +119,11 @@ def test_what_a_model_wrote_is_shown_and_never_markup(tmp_path: Path) -> None:
         results(
             predictions=answers, attribution=rows, history=history,
             questions={evil: {"question": evil, "reference": evil}},
-            metrics={evil: {evil: evil}}, origin={"git_commit": evil, "best.step": "1"},
+            metrics={
+                evil: {evil: evil},
+                "train": {"gain": {evil: gain_record()["format"] | {"reward": evil,
+                                                                    "reason": evil}}},
+            }, origin={"git_commit": evil, "best.step": "1"},
             evaluations=evaluations_frame().assign(**{evil.replace("/", ""): 0.5}),
         ),
     )  # fmt: skip
@@ -189,6 +194,28 @@ def test_a_report_needs_nothing_but_predictions(tmp_path: Path) -> None:
     links = {a["href"].removeprefix("#") for tag, a in page.tags if tag == "a"}
     assert links == ids
     assert Page(written(tmp_path, Results(settings=Settings(), predictions=[]))).tags
+
+
+def test_whether_information_helps_is_told_where_it_was_checked(tmp_path: Path) -> None:
+    def words(metrics: dict[str, Any]) -> str:
+        page = Page(written(tmp_path, results(metrics=metrics)))
+        linked = any(a.get("href") == "#information" for _, a in page.tags)
+        assert linked == any(a.get("id") == "information" for _, a in page.tags)
+        return " ".join(" ".join(page.texts).split())
+
+    shown = words({"train": {"best": 0.5, "gain": gain_record()}})
+    assert "Can the policy use its information?" in shown
+    for row in (
+        "executability 0.375 0.5 −0.125 ± 0.0625 −0.5 ± 0.0312 21 14 2 left out "
+        "not trusted: even weights Told, good responses are not likelier.",
+        "execution 0.75 0.5 +0.25 ± 0.0625 +0.125 ± 0.0312 21 14 2 left out "
+        "trusted Told, good responses are likelier.",
+        "format – – – – 0 0 16 left out not trusted: even weights No prompt could be compared.",
+    ):
+        assert row in shown
+    assert "None" not in shown
+    for metrics in ({}, {"train": {"best": 0.5}}, {"train": {"gain": {}}}):
+        assert "Can the policy use" not in words(metrics)
 
 
 def test_settings_that_differ_from_the_default_are_marked(page: Page) -> None:

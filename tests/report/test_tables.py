@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from made_up import history_frame, past_runs
+from made_up import gain_record, history_frame, past_runs
 
+from mrtpo.gain import Gain
 from mrtpo.report import tables
 from mrtpo.report.text import difference, mark, number, ordered, signed
 
@@ -33,6 +34,14 @@ def test_scores_beyond_zero_and_one_have_no_interval() -> None:
     found = tables.share([-3.0, 1.5])
     assert found is not None
     assert (found.value, found.low) == (-0.75, None)
+
+
+def test_gains_come_in_the_order_of_scores_and_only_from_a_training_that_checked() -> None:
+    found = tables.gains({"train": {"gain": gain_record()}, "evaluate": {"gain": {"x": {}}}})
+    assert [row["reward"] for row in found] == ["executability", "format", "execution"]
+    assert found[0] == gain_record()["executability"]
+    assert list(found[0]) == [field.name for field in dataclasses.fields(Gain)]
+    assert tables.gains({"train": {"best": 0.5}}) == tables.gains({}) == []
 
 
 def test_score_columns_are_the_numbers_that_are_not_text_of_the_answer() -> None:
