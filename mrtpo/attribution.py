@@ -51,6 +51,25 @@ def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor
     return distance_T.clamp(min=0.0, max=LARGEST)
 
 
+def coarse(logp_NV: Tensor, logq_NV: Tensor, ids_N: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Both distributions over the k tokens that P finds likeliest, the emitted token, and the rest
+    as one. Shapes (N, k+2).
+
+    The emitted token is taken out of the k, or, if it is not among them, out of the rest, so that
+    both still sum to 1. Lumping tokens together never makes such a divergence larger.
+    """
+    top_NK = logp_NV.topk(k, dim=1).indices
+    is_emitted_NK = top_NK == ids_N[:, None]
+    pieces = []
+    for log_NV in (logp_NV, logq_NV):
+        own_N1 = log_NV.gather(1, ids_N[:, None])
+        kept_NK = log_NV.gather(1, top_NK).masked_fill(is_emitted_NK, -torch.inf)
+        seen_NX = torch.cat([kept_NK, own_N1], 1)
+        rest_N1 = (1.0 - seen_NX.exp().sum(1, keepdim=True)).clamp(min=0.0).log()
+        pieces.append(torch.cat([seen_NX, rest_N1], 1))
+    return pieces[0], pieces[1]
+
+
 def oriented(name: str, undirected_BT: Tensor, delta_BT: Tensor, advantage_B: Tensor) -> Tensor:
     """The distance a setting asks for, from the undirected one and Δ.
 

@@ -46,16 +46,26 @@ def _add(digest: Any, root: Path, files: Iterable[Path]) -> None:
             digest.update(hashlib.file_digest(handle, "sha256").digest())
 
 
-def save(root: Path, step: int, model: Any, optimizer: Any, trainer: dict[str, Any]) -> Path:
-    """Write the checkpoint of `step` and drop all but the last two."""
+def save(
+    root: Path,
+    step: int,
+    model: Any,
+    optimizer: Any,
+    trainer: dict[str, Any],
+    averaged: Any = None,
+) -> Path:
+    """Write the checkpoint of `step` and drop all but the last two.
+
+    `averaged`: a second model of the same kind, where the training keeps one.
+    """
     target = root / f"step-{step:06d}"
     temporary = root / f".step-{step:06d}.{os.getpid()}"
     for left in root.glob(".step-*"):  # by a process that was killed
         shutil.rmtree(left)
     temporary.mkdir(parents=True)
-    # Tied weights share memory; the file format wants each tensor to own its own.
-    weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
-    save_file(weights, temporary / "model.safetensors")
+    _write(model, temporary / "model.safetensors")
+    if averaged is not None:
+        _write(averaged, temporary / "averaged.safetensors")
     torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
     (temporary / "trainer.json").write_text(json.dumps(trainer))
     shutil.rmtree(target, ignore_errors=True)
@@ -65,13 +75,21 @@ def save(root: Path, step: int, model: Any, optimizer: Any, trainer: dict[str, A
     return target
 
 
+def _write(model: Any, file: Path) -> None:
+    # Tied weights share memory; the file format wants each tensor to own its own.
+    weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    save_file(weights, file)
+
+
 def completed(root: Path) -> list[Path]:
     """Whole checkpoints, oldest first."""
     return sorted(p for p in root.glob("step-*") if (p / "trainer.json").is_file())
 
 
-def restore(folder: Path, model: Any, optimizer: Any) -> dict[str, Any]:
+def restore(folder: Path, model: Any, optimizer: Any, averaged: Any = None) -> dict[str, Any]:
     """Load a checkpoint into model and optimiser; returns what `save` was given as `trainer`."""
     model.load_state_dict(load_file(folder / "model.safetensors"))
+    if averaged is not None:
+        averaged.load_state_dict(load_file(folder / "averaged.safetensors"))
     optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
     return json.loads((folder / "trainer.json").read_text())

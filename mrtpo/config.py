@@ -18,7 +18,24 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 TaskName = Literal["text2sql"]
-MethodName = Literal["grpo", "gdpo", "mrtpo"]
+MethodName = Literal[
+    "grpo",
+    "grpo_no_std",
+    "dr_grpo",
+    "dapo",
+    "gspo",
+    "cispo",
+    "gdpo",
+    "gd2po",
+    "mrtpo",
+    "mrtpo_shuffled",
+    "mrtpo_permuted",
+    "entropy",
+    "cort",
+    "oracle",
+]
+LossName = Literal["clipped", "gspo", "cispo"]
+AverageName = Literal["tokens", "responses", "constant"]
 DistanceName = Literal[
     "js",
     "kl",
@@ -78,7 +95,8 @@ class Model(Section):
     path: str | None = None
     """Hub id, local folder or GGUF file of a pretrained chat model; null builds the small one."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Weights' type; log-softmax is always float32."""
+    """Type that the model computes in. Weights that are trained are float32, and so is every
+    log-softmax."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`, …"""
     vocab_size: Annotated[int, Field(ge=300)] = 1500
@@ -132,6 +150,9 @@ class Rewards(Section):
     """Reward k counts only where the named reward reached its maximum; elsewhere it is 0."""
     on_timeout: Literal["missing", "zero"] = "missing"
     """A verifier that ran out of time: leave the reward out, or count it as 0."""
+    overlong: Annotated[int, Field(ge=0)] = 0
+    """Tokens before `sampling.max_new_tokens` in which a reward `overlong` falls from 0 to −1
+    (DAPO's soft overlong punishment); 0: no such reward."""
 
 
 class Verifier(Section):
@@ -173,8 +194,34 @@ class Replay(Section):
     """λ at the last step; linear in between."""
     cap: Annotated[float, Field(gt=1.0)] | None = None
     """Largest weight; the excess is spread evenly. Null: none."""
+    pool: Literal["none", "word", "lexeme"] = "none"
+    """Tokens of a word, or of a lexical unit of SQL or JSON, share their mean distance."""
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    """Distances of distributions over the k likeliest tokens, the emitted one and the rest as one;
+    null: over the whole vocabulary."""
+    contexts: Literal["leave_one_out", "add_one_in"] = "leave_one_out"
+    """All information against all but one reward's, or one reward's against none."""
+    policy: Literal["current", "start", "ema"] = "current"
+    """Who replays: the policy that sampled, the frozen start, or an average of its weights."""
+    ema: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.99
+    """Share of the old average that a step keeps (`policy: ema`)."""
+    max_rewards: Count | None = None
+    """At most so many rewards of a response are replayed, drawn by seed; null: all."""
     variants: dict[str, str] = {}
     """Which information text a reward is replayed with, e.g. `{executability: schema}`."""
+    gain_every: Annotated[int, Field(ge=0)] = 20
+    """Steps between checks that the policy can use its information; the first is before training.
+    0: never."""
+    gain_prompts: Count = 16
+    """Prompts of the valid split in such a check."""
+    gain_samples: Count = 4
+    """Responses sampled for each of them under each context."""
+    cort_strength: Annotated[float, Field(ge=0.0)] = 1.0
+    """η of `method: cort`."""
+    cort_sharpness: Positive = 1.0
+    """τ of `method: cort`, per nat."""
+    cort_offset: float = 0.0
+    """b of `method: cort`, in nats."""
 
 
 class Train(Section):
@@ -192,10 +239,22 @@ class Train(Section):
     """Linear warm-up."""
     weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
     """AdamW's weight decay."""
-    clip_low: Share = 0.2
-    """ε_l of the clipped surrogate."""
-    clip_high: Annotated[float, Field(gt=0.0)] = 0.2
-    """ε_h of the clipped surrogate."""
+    loss: LossName | None = None
+    """The policy loss; null: the method's own."""
+    average: AverageName | None = None
+    """How token losses are averaged: over all tokens, within each response first, or by
+    `sampling.max_new_tokens`; null: the method's own."""
+    clip_low: Share | None = None
+    """ε_l of the loss; null: the method's own, mostly 0.2."""
+    clip_high: Annotated[float, Field(gt=0.0)] | None = None
+    """ε_h of the loss; null: the method's own, mostly 0.2."""
+    refill: Annotated[int, Field(ge=0)] | None = None
+    """Rounds of sampling further prompts for groups in which every reward is constant (DAPO's
+    dynamic sampling); null: the method's own, mostly 0."""
+    conflict: Literal["soft", "hard"] = "soft"
+    """`method: gd2po`: drop responses whose rewards mostly cancel, or whose signs differ at all."""
+    conflict_threshold: Share = 0.8
+    """`method: gd2po`, soft: dropped where abs Σ A_k / Σ abs A_k is smaller."""
     kl: Annotated[float, Field(ge=0.0)] = 0.0
     """Weight of the KL to the starting policy (k3 estimator); 0 loads no reference."""
     epochs: Count = 1
@@ -204,6 +263,11 @@ class Train(Section):
     """Gradient norm is clipped to this."""
     micro_batch_tokens: Count = 8192
     """Padded tokens in one forward and backward pass."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, more time; contexts are then not
+    shared in the update."""
+    processes: Count = 1
+    """Data parallel processes, one a device; the numbers do not depend on it."""
     evaluate_every: Count = 20
     """Steps between evaluations on the valid split (always at 0 and at the end)."""
     evaluate_prompts: Count = 128
@@ -269,6 +333,10 @@ class Settings(Section):
     def _combinations(self) -> Settings:
         if self.data.source == "synthetic" and self.data.path is not None:
             raise ValueError("data.path has no meaning with data.source: synthetic; set it to null")
+        if self.train.method == "mrtpo_permuted" and self.replay.max_rewards == 1:
+            raise ValueError("method mrtpo_permuted needs replay.max_rewards above 1")
+        if 0 < self.sampling.max_new_tokens <= self.rewards.overlong:
+            raise ValueError("rewards.overlong must be below sampling.max_new_tokens")
         if self.train.warmup_steps > self.train.steps:
             raise ValueError("train.warmup_steps must not exceed train.steps")
         return self

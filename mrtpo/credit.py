@@ -1,31 +1,30 @@
 """Verified rollouts → token advantages: rewards, credit, replay weights, in that order.
 
-`attribute` (one file) and `train` (every step) share this path. The trainer sees
-`Credit.advantages_BT` and knows nothing of methods.
+The trainer sees `Credit.advantages_BT` and knows nothing of methods.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from mrtpo.advantages import (
-    conditioned,
-    dead_groups,
-    gdpo_credit,
-    grpo_credit,
-    token_advantages,
-)
-from mrtpo.attribution import concentration, oriented, token_weights
-from mrtpo.config import Replay, Settings
-from mrtpo.logprobs import right_padded
+from mrtpo import methods
+from mrtpo.advantages import conditioned, dead_groups, overlong_penalty, token_advantages
+from mrtpo.attribution import concentration
+from mrtpo.config import Settings
+from mrtpo.methods import METHODS
+from mrtpo.placement import Replayer, Spans, place
 from mrtpo.policy import Policy
 from mrtpo.records import Prompt, Reward, Rollout
-from mrtpo.replay import Replayed, replay
+from mrtpo.replay import Replayed
+
+OVERLONG = "overlong"
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,38 @@ class RewardTable:
 
 @dataclass(frozen=True)
 class Credit:
-    """Token credit of a batch. `credit_BK` is what an even spread gives each token of a row."""
+    """Credit of a batch, and its tokens in the rows that this process trains on.
+
+    `table` and `credit_BK` (what an even spread gives each token) are of the whole batch; the rest
+    is of `rows`, which are all of them unless several processes share the batch.
+    """
 
     table: RewardTable
     credit_BK: Tensor
     weights_BKT: Tensor
     mask_BT: Tensor
-    advantages_BT: Tensor
     replayed: Replayed | None
+    rows: slice
+
+    @functools.cached_property
+    def advantages_BT(self) -> Tensor:
+        return token_advantages(self.credit_BK[self.rows], self.weights_BKT, self.mask_BT)
+
+
+def reward_names(names: Sequence[str], settings: Settings) -> tuple[str, ...]:
+    """The task's rewards, and `overlong` where `rewards.overlong` asks for it."""
+    return (*names, *([OVERLONG] if settings.rewards.overlong else []))
+
+
+def rewards_of(rollout: Rollout, settings: Settings) -> tuple[Reward, ...]:
+    """A response's rewards, those that the verifiers gave and its length's."""
+    if not settings.rewards.overlong:
+        return rollout.rewards
+    penalty = overlong_penalty(
+        torch.tensor([len(rollout.response_ids)]), settings.sampling.max_new_tokens,
+        settings.rewards.overlong,
+    )  # fmt: skip
+    return (*rollout.rewards, Reward(OVERLONG, float(penalty), "ok"))
 
 
 def check_names(names: Sequence[str], settings: Settings) -> None:
@@ -77,6 +100,7 @@ def reward_table(
     A value that is no finite number counts as missing. Raises ValueError naming the reward and
     rollout where a configured reward is absent altogether.
     """
+    names = reward_names(names, settings)
     check_names(names, settings)
     groups = {
         prompt_id: i for i, prompt_id in enumerate(dict.fromkeys(r.prompt_id for r in rollouts))
@@ -84,7 +108,7 @@ def reward_table(
     raw_BK = torch.zeros(len(rollouts), len(names), device=device)
     present_BK = torch.zeros(len(rollouts), len(names), dtype=torch.bool, device=device)
     for b, rollout in enumerate(rollouts):
-        given = {reward.name: reward for reward in rollout.rewards}
+        given = {reward.name: reward for reward in rewards_of(rollout, settings)}
         for k, name in enumerate(names):
             if name not in given:
                 raise ValueError(
@@ -110,79 +134,61 @@ def _value(reward: Reward, settings: Settings) -> float | None:
     return reward.value if reward.value is not None and math.isfinite(reward.value) else None
 
 
-def reward_credit(method: str, table: RewardTable) -> Tensor:
-    """`credit_BK` of a method; GRPO has one column for the sum."""
-    compute = grpo_credit if method == "grpo" else gdpo_credit
-    return compute(table.rewards_BK, table.present_BK, table.group_B, table.weight_K)
-
-
-def replay_credit(
-    policy: Policy,
-    prompts: Sequence[Prompt],
-    rollouts: Sequence[Rollout],
-    table: RewardTable,
-    settings: Settings,
-    mix: float,
-) -> tuple[Tensor, Tensor, Replayed]:
-    """Replay a batch and weigh its tokens: `credit_BK`, `weights_BKT` and the measurements."""
-    credit_BK = reward_credit("gdpo", table)
-    replayed = replay(
-        policy, prompts, rollouts, table.names, credit_BK,
-        distance=settings.replay.distance, variants=settings.replay.variants,
-        temperature=settings.sampling.temperature, token_budget=settings.train.micro_batch_tokens,
-    )  # fmt: skip
-    weights_BKT = weights_of(replayed, verdict(credit_BK, table), settings.replay, mix)
-    return credit_BK, weights_BKT, replayed
-
-
 def verdict(credit_BK: Tensor, table: RewardTable) -> Tensor:
     """Credit with the sign of the reward's own advantage A_k.
 
-    A negative λ_k turns what follows from a pass, not which tokens speak for one.
+    A negative λ_k turns what follows from a pass, not which tokens speak for one. The one column of
+    a summed reward has no λ of its own.
     """
+    if credit_BK.shape[1] != len(table.names):
+        return credit_BK
     return credit_BK * table.weight_K.sign()
 
 
-def weights_of(replayed: Replayed, verdict_BK: Tensor, settings: Replay, mix: float) -> Tensor:
-    """Token weights of every reward; 1 on real tokens where a pair was not replayed."""
-    mask_BT = replayed.mask_BT.to(verdict_BK.dtype)
-    weights_BKT = mask_BT[:, None].expand_as(replayed.distance_BKT).clone()
-    delta_BKT = replayed.delta_BKT
-    for k in range(verdict_BK.shape[1]):
-        live_B = replayed.live_BK[:, k]
-        distance_BT = oriented(
-            settings.distance, replayed.distance_BKT[:, k], delta_BKT[:, k], verdict_BK[:, k]
-        )
-        weighed_BT = token_weights(
-            distance_BT, mask_BT, floor=settings.floor, normalise=settings.normalise,
-            cap=settings.cap, mix=mix,
-        )  # fmt: skip
-        weights_BKT[:, k] = torch.where(live_B[:, None], weighed_BT, weights_BKT[:, k])
-    return weights_BKT
-
-
 def assign(
-    policy: Policy,
+    replayer: Policy | Replayer,
     prompts: Sequence[Prompt],
     rollouts: Sequence[Rollout],
     names: Sequence[str],
     settings: Settings,
     mix: float,
+    *,
+    step: int = 0,
+    rows: slice = slice(None),
+    spans: Callable[[Prompt, str], Spans | None] | None = None,
 ) -> Credit:
-    """Token advantages of a batch under `train.method`."""
-    table = reward_table(rollouts, names, settings, policy.device)
-    replayed = None
-    if settings.train.method == "mrtpo":
-        credit_BK, weights_BKT, replayed = replay_credit(
-            policy, prompts, rollouts, table, settings, mix
-        )
-        mask_BT = replayed.mask_BT
-    else:
-        credit_BK = reward_credit(settings.train.method, table)
-        _, mask_BT = right_padded([r.response_ids for r in rollouts], policy.pad_id, policy.device)
-        weights_BKT = mask_BT[:, None].expand(-1, credit_BK.shape[1], -1).to(credit_BK.dtype)
-    advantages_BT = token_advantages(credit_BK, weights_BKT, mask_BT)
-    return Credit(table, credit_BK, weights_BKT, mask_BT, advantages_BT, replayed)
+    """Token advantages of a batch under `train.method`; those of `rows`, whole groups."""
+    if isinstance(replayer, Policy):
+        replayer = Replayer(replayer)
+    table = reward_table(rollouts, names, settings, replayer.policy.device)
+    credit_BK = methods.credit(
+        settings, table.rewards_BK, table.present_BK, table.group_B, table.weight_K
+    )
+    known = None
+    if METHODS[settings.train.method].spread == "oracle":
+        known = known_spans(prompts[rows], rollouts[rows], spans)
+    placed = place(
+        replayer, prompts[rows], rollouts[rows], table.names, credit_BK[rows],
+        verdict(credit_BK, table)[rows], table.group_B[rows], settings, step=step, mix=mix,
+        spans=known,
+    )  # fmt: skip
+    return Credit(table, credit_BK, placed.weights_BKT, placed.mask_BT, placed.replayed, rows)
+
+
+def known_spans(
+    prompts: Sequence[Prompt],
+    rollouts: Sequence[Rollout],
+    spans: Callable[[Prompt, str], Spans | None] | None,
+) -> list[Spans]:
+    """The task's responsible spans of every response. Raises ValueError where it has none."""
+    found = [
+        spans(prompt, rollout.text) if spans else None
+        for prompt, rollout in zip(prompts, rollouts, strict=True)
+    ]
+    known = [of_reward for of_reward in found if of_reward is not None]
+    if len(known) < len(found):
+        raise ValueError("train.method: oracle: this task does not know which tokens are to blame")
+    return known
 
 
 def mix_at(settings: Settings, step: int) -> float:
@@ -212,25 +218,35 @@ def reward_metrics(rollouts: Sequence[Rollout], table: RewardTable) -> dict[str,
     return metrics
 
 
-def replay_metrics(credit: Credit) -> dict[str, float]:
+def replay_metrics(
+    credit: Credit, gather: Callable[[list[Any]], list[Any]] = list
+) -> dict[str, float]:
     """Per reward: Σd, N_eff/T and the top tenth's share over live rows, and the share of rows
     skipped for another reason than a dead advantage.
+
+    `gather` joins the lists of all processes.
     """
     replayed = credit.replayed
     if replayed is None:
         return {}
     metrics: dict[str, float] = {}
-    for k, name in enumerate(credit.table.names):
+    names = credit.table.names
+    for k, name in enumerate(names if len(names) == replayed.live_BK.shape[1] else ("all",)):
         live_B = replayed.live_BK[:, k]
-        skipped = sum(
-            1 for (_, kk), why in replayed.reasons.items() if kk == k and why != "no advantage"
-        )
-        metrics[f"replay/{name}/skipped"] = skipped / len(live_B)
+        skipped_B = [
+            replayed.reasons.get((b, k), "no advantage") != "no advantage"
+            for b in range(len(live_B))
+        ]
+        own: list[tuple[float, float, float]] = []
         if live_B.any():
             n_eff_B, top_B = concentration(credit.weights_BKT[live_B, k], credit.mask_BT[live_B])
-            metrics[f"replay/{name}/distance_sum"] = float(
-                replayed.distance_BKT[live_B, k].sum(1).mean()
-            )
-            metrics[f"replay/{name}/n_eff_share"] = float(n_eff_B.mean())
-            metrics[f"replay/{name}/top10_share"] = float(top_B.mean())
+            sums_B = replayed.distance_BKT[live_B, k].sum(1)
+            own = list(zip(sums_B.tolist(), n_eff_B.tolist(), top_B.tolist(), strict=True))
+        skipped, figures = gather(skipped_B), gather(own)
+        metrics[f"replay/{name}/skipped"] = sum(skipped) / len(skipped)
+        if figures:
+            means = [sum(column) / len(figures) for column in zip(*figures, strict=True)]
+            metrics[f"replay/{name}/distance_sum"] = means[0]
+            metrics[f"replay/{name}/n_eff_share"] = means[1]
+            metrics[f"replay/{name}/top10_share"] = means[2]
     return metrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,10 +45,11 @@ def evaluate(
     temperature: float = 0.0,
     seed: int = 0,
     progress: Progress | None = None,
+    gather: Callable[[list[Rollout]], list[Rollout]] = list,
 ) -> Scores:
     """Answer each prompt once, greedily unless told otherwise, and score it.
 
-    Prompts of like length are decoded together.
+    Prompts of like length are decoded together. `gather` joins the answers of several processes.
     """
     encoded = {prompt.id: policy.prompt_ids(prompt.messages) for prompt in prompts}
     order = sorted(prompts, key=lambda prompt: (len(encoded[prompt.id]), prompt.id))
@@ -62,7 +63,7 @@ def evaluate(
         answers |= {rollout.prompt_id: rollout for rollout in verified(task, batch, rollouts)}
         if progress:
             progress.update(start + len(batch))
-    rollouts = [answers[prompt.id] for prompt in prompts]
+    rollouts = gather([answers[prompt.id] for prompt in prompts])
     return Scores(score(rollouts), rollouts)
 
 
@@ -72,6 +73,7 @@ def greedy_and_sampled(
     prompts: Sequence[Prompt],
     settings: Settings,
     progress: Progress | None = None,
+    gather: Callable[[list[Rollout]], list[Rollout]] = list,
 ) -> Scores:
     """Greedy scores, and under `sampled/` those of one answer at the sampling temperature.
 
@@ -81,6 +83,7 @@ def greedy_and_sampled(
     common: dict[str, Any] = {
         "max_new_tokens": settings.sampling.max_new_tokens,
         "batch_size": settings.evaluate.batch_size,
+        "gather": gather,
     }
     greedy = evaluate(policy, task, prompts, progress=progress, **common)
     sampled = evaluate(

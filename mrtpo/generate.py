@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mrtpo.logprobs import log_softmax, prefill
+from mrtpo.decoding import growing
+from mrtpo.logprobs import log_softmax
 from mrtpo.policy import Policy
+from mrtpo.prefix import forward, prefill
 from mrtpo.records import Rollout
 
 
@@ -47,10 +49,23 @@ def generate(
                 f"prompt {prompt_id}: {len(ids)} tokens and max_new_tokens {max_new_tokens} exceed "
                 f"the model's {policy.max_positions} positions"
             )
-    model, device = policy.model, policy.device
-    last_CD, mask_CL, cache = prefill(model, [ids for _, ids in prompts], policy.pad_id)
-    owner_B = torch.arange(len(prompts), device=device).repeat_interleave(samples)
-    cache.batch_select_indices(owner_B)
+    if not policy.shares and len(prompts) > 1:
+        return [
+            rollout
+            for prompt in prompts
+            for rollout in generate(
+                policy, [prompt], samples=samples, temperature=temperature,
+                max_new_tokens=max_new_tokens, seed=seed, step=step,
+            )
+        ]  # fmt: skip
+    device = policy.device
+    owner = [c for c in range(len(prompts)) for _ in range(samples)]
+    contexts = [ids for _, ids in prompts]
+    if not policy.shares:  # every row runs its own prompt
+        contexts, owner = [contexts[c] for c in owner], list(range(len(owner)))
+    prefix = prefill(policy, contexts)
+    owner_B = torch.tensor(owner, device=device)
+    cache = growing(prefix.cache, owner_B)
     draws_BT = torch.tensor(
         np.stack(
             [
@@ -62,14 +77,14 @@ def generate(
         dtype=torch.float64,
     ).to(device)
     ends = torch.tensor(sorted(policy.end_ids), device=device)
-    ids_BT = torch.full((len(owner_B), max_new_tokens), -1, device=device)
-    logps_BT = torch.zeros((len(owner_B), max_new_tokens), device=device)
-    active_A = torch.arange(len(owner_B), device=device)
-    mask_AL, hidden_AD = mask_CL[owner_B], last_CD[owner_B]
+    ids_BT = torch.full((len(owner), max_new_tokens), -1, device=device)
+    logps_BT = torch.zeros((len(owner), max_new_tokens), device=device)
+    active_A = torch.arange(len(owner), device=device)
+    mask_AL, hidden_AD = prefix.mask_CL[owner_B], prefix.last_CD[owner_B]
     length_A = mask_AL.sum(1)
     for t in range(max_new_tokens):
         token_A, logp_A = pick(
-            log_softmax(model, hidden_AD, temperature or 1.0), draws_BT[active_A, t], temperature
+            log_softmax(policy, hidden_AD, temperature or 1.0), draws_BT[active_A, t], temperature
         )
         ids_BT[active_A, t], logps_BT[active_A, t] = token_A, logp_A
         going = ~torch.isin(token_A, ends)
@@ -81,10 +96,7 @@ def generate(
             active_A, token_A = active_A[kept], token_A[kept]
             mask_AL, length_A = mask_AL[kept], length_A[kept]
         mask_AL = torch.cat([mask_AL, mask_AL.new_ones(len(mask_AL), 1)], 1)
-        hidden_AD = model.base_model(
-            input_ids=token_A[:, None], attention_mask=mask_AL,
-            position_ids=length_A[:, None], cache=cache, use_cache=True,
-        ).last_hidden_state[:, -1]  # fmt: skip
+        hidden_AD = forward(policy, token_A[:, None], mask_AL, length_A[:, None], cache)[:, -1]
         length_A = length_A + 1
     return _rollouts(policy, prompts, samples, ids_BT.tolist(), logps_BT.tolist())
 

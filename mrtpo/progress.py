@@ -51,3 +51,13 @@ class Progress:
         self.bar.close()
         if self.file:
             self.file.close()
+
+
+class NoProgress:
+    """Takes the calls of `Progress` and shows nothing: for processes other than the first."""
+
+    def __init__(self, stage: str, total: int, start: int = 0, unit: str = "step") -> None: ...
+    def update(self, *_: object, **__: object) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+    def __enter__(self) -> NoProgress:
+        return self

@@ -14,15 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from mrtpo.advantages import token_advantages
 from mrtpo.attribution import oriented
 from mrtpo.config import Settings
 from mrtpo.credit import (
     Credit,
-    replay_credit,
+    assign,
     replay_metrics,
     reward_metrics,
     reward_table,
+    rewards_of,
     verdict,
 )
 from mrtpo.evaluation import verified
@@ -89,6 +89,9 @@ def attribution_rows(
     rollouts: Sequence[Rollout],
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Replay a rollout file with the policy that sampled it; weights unmixed (λ = 1)."""
+    settings = settings.model_copy(
+        update={"train": settings.train.model_copy(update={"method": "mrtpo"})}
+    )
     by_id = {prompt.id: prompt for prompt in prompts}
     if unknown := sorted({r.prompt_id for r in rollouts} - set(by_id)):
         raise ValueError(f"rollouts answer prompts that are not in the data set: {unknown[:3]}")
@@ -102,13 +105,7 @@ def attribution_rows(
         for start in range(0, len(names), PROMPTS_AT_ONCE):
             batch = [r for name in names[start : start + PROMPTS_AT_ONCE] for r in groups[name]]
             asked = [by_id[r.prompt_id] for r in batch]
-            table = reward_table(batch, task.reward_names, settings, policy.device)
-            credit_BK, weights_BKT, replayed = replay_credit(
-                policy, asked, batch, table, settings, mix=1.0
-            )
-            mask_BT = replayed.mask_BT
-            advantages_BT = token_advantages(credit_BK, weights_BKT, mask_BT)
-            credit = Credit(table, credit_BK, weights_BKT, mask_BT, advantages_BT, replayed)
+            credit = assign(policy, asked, batch, task.reward_names, settings, mix=1.0)
             for name, value in replay_metrics(credit).items():
                 sums.setdefault(name, []).append(value)
             rows += _rows(settings, policy, task, asked, batch, credit)
@@ -132,7 +129,7 @@ def _rows(
         length = len(rollout.response_ids)
         tokens = policy.pieces(rollout.response_ids)
         parts = token_parts(tokens, task.parts(prompt, rollout.text))
-        given = {reward.name: reward for reward in rollout.rewards}
+        given = {reward.name: reward for reward in rewards_of(rollout, settings)}
         for k, reward in enumerate(given[name] for name in credit.table.names):
             distance_BT = oriented(
                 settings.replay.distance, replayed.distance_BKT[b : b + 1, k],
@@ -146,7 +143,7 @@ def _rows(
                     "skipped": not bool(replayed.live_BK[b, k]),
                     "reason": replayed.reasons.get((b, k), ""), "reference": prompt.reference,
                     "tokens": tokens, "parts": parts,
-                    "logprob_with": replayed.with_BT[b, :length].tolist(),
+                    "logprob_with": replayed.with_BKT[b, k, :length].tolist(),
                     "logprob_without": replayed.without_BKT[b, k, :length].tolist(),
                     "distance": distance_BT[0, :length].tolist(),
                     "weight": credit.weights_BKT[b, k, :length].tolist(),

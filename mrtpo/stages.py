@@ -91,15 +91,9 @@ def warmstart(settings: Settings) -> None:
     write_metrics("warmstart", metrics)
 
 
-def starting_policy(settings: Settings) -> Any:
-    """The policy that RL starts from."""
-    from mrtpo.policy import load_policy
-
-    return load_policy(settings.model.path or paths.WARMSTART, settings.model, paths.state_root())
-
-
 def rollout(settings: Settings) -> None:
     """Sample groups from the starting policy and verify them."""
+    from mrtpo.loading import starting_policy
     from mrtpo.records import write_rollouts
     from mrtpo.rollouts import sample
     from mrtpo.tasks import get_task
@@ -117,6 +111,7 @@ def rollout(settings: Settings) -> None:
 
 def attribute(settings: Settings) -> None:
     """Replay the rollouts leave-one-out; write token weights and the first figures."""
+    from mrtpo.loading import starting_policy
     from mrtpo.records import read_rollouts
     from mrtpo.report.credit import examples
     from mrtpo.report.figures import attribution_figures
@@ -139,10 +134,12 @@ def attribute(settings: Settings) -> None:
 
 def train(settings: Settings) -> None:
     """Train the policy, resuming from the last checkpoint of the same settings, data and code."""
-    from mrtpo.training import train_policy
+    from mrtpo.training import in_processes, train_policy
 
-    metrics = train_policy(settings)
-    write_metrics("train", metrics)
+    if in_processes(settings):  # each of them comes here by itself
+        return
+    if metrics := train_policy(settings):
+        write_metrics("train", metrics)
 
 
 def evaluate(settings: Settings) -> None:
@@ -153,7 +150,7 @@ def evaluate(settings: Settings) -> None:
         prediction_rows,
         prediction_schema,
     )
-    from mrtpo.policy import load_policy
+    from mrtpo.loading import load_policy
     from mrtpo.progress import Progress
     from mrtpo.records import write_parquet
     from mrtpo.tasks import get_task

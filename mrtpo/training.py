@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, TextIO
 
 import pandas as pd
+from accelerate import PartialState
 
 from mrtpo import checkpoint, paths
 from mrtpo.config import Settings
+from mrtpo.loading import device_of, starting_policy
 from mrtpo.records import read_prompts
 from mrtpo.report.figures import save, training_curves
-from mrtpo.stages import starting_policy
 from mrtpo.tasks import get_task
-from mrtpo.tracking import RunLog
+from mrtpo.tracking import NoLog, RunLog
 from mrtpo.trainer import Trainer, write_best
 
 FINISHED = "finished"
@@ -26,42 +31,57 @@ def identity(settings: Settings) -> tuple[str, str]:
     """Fingerprint of a training (settings, data, code), and of its data alone."""
     inputs = [paths.PROMPTS, paths.WARMSTART]
     data = checkpoint.fingerprint({}, [paths.PROMPTS], code=False)
-    return checkpoint.fingerprint(settings.model_dump(include=SECTIONS), inputs), data
+    chosen = settings.model_dump(include=SECTIONS)
+    del chosen["train"]["processes"]  # the numbers do not depend on it
+    return checkpoint.fingerprint(chosen, inputs), data
 
 
-def train_policy(settings: Settings) -> dict[str, Any]:
-    """Train to the end; publish the best policy, the history, its curves; return the summary."""
+def train_policy(settings: Settings) -> dict[str, Any] | None:
+    """Train to the end; publish the best policy, the history, its curves; return the summary.
+
+    In one of several processes (`train.processes`) this is a part of the work; the first process
+    holds the state, writes all files, and alone has a summary.
+    """
+    processes = PartialState()
     fingerprint, data_hash = identity(settings)
     state = paths.state_root() / f"train-{fingerprint}"
-    state.mkdir(parents=True, exist_ok=True)
-    lock = claimed(state)
-    if (state / FINISHED).is_file():  # asked to train again: from the start, as a run of its own
-        shutil.rmtree(state)
-        state.mkdir()
+    lock = None
+    if processes.is_main_process:
+        state.mkdir(parents=True, exist_ok=True)
+        lock = claimed(state)
+        if (state / FINISHED).is_file():  # asked again: from the start, as a run of its own
+            shutil.rmtree(state)
+            state.mkdir()
+    processes.wait_for_everyone()
     task = get_task(settings, paths.PROMPTS)
     try:
-        reference = None
-        if settings.train.kl > 0:
-            reference = starting_policy(settings)
+        policy = starting_policy(settings, trained=True)
+        frozen = settings.train.kl > 0 or settings.replay.policy == "start"
         trainer = Trainer(
-            settings, starting_policy(settings), task,
-            read_prompts(paths.PROMPTS / "train.parquet"),
-            read_prompts(paths.PROMPTS / "valid.parquet"), state, reference,
+            settings, policy, task, read_prompts(paths.PROMPTS / "train.parquet"),
+            read_prompts(paths.PROMPTS / "valid.parquet"), state,
+            starting_policy(settings, trained=True) if frozen else None,
         )  # fmt: skip
-        resumed = trainer.resume()
-        with RunLog.open(
-            settings, state, fingerprint, data_hash, step=trainer.step if resumed else None
-        ) as log:
+        resumed = trainer.step if trainer.resume() else None
+        if trainer.ranks.main:
+            opened = RunLog.open(settings, state, fingerprint, data_hash, step=resumed)
+        with opened if trainer.ranks.main else NoLog() as log:
             if log.page:
                 print(f"MLflow: {log.page}", flush=True)
             for split in ("train", "valid"):
                 log.dataset(paths.PROMPTS / f"{split}.parquet", "prompts", split)
             trainer.run(log)
-            publish(trainer, settings, fingerprint, log)
-        finish(state)
+            if trainer.ranks.main:
+                publish(trainer, settings, fingerprint, log)
+        if trainer.ranks.main:
+            finish(state)
+        processes.wait_for_everyone()
     finally:
         task.close()
-        lock.close()
+        if lock is not None:
+            lock.close()
+    if not trainer.ranks.main:
+        return None
     first, last = trainer.evaluations[0], trainer.evaluations[-1]
     assert trainer.best is not None
     return {
@@ -71,7 +91,27 @@ def train_policy(settings: Settings) -> dict[str, Any]:
         "valid_start": {k: v for k, v in first.items() if k != "step"},
         "valid_end": {k: v for k, v in last.items() if k != "step"},
         "skipped_updates": sum(row["policy/skipped_update"] for row in trainer.history),
+        "gain": {name: dataclasses.asdict(gain) for name, gain in trainer.gains.items()},
     }
+
+
+def in_processes(settings: Settings) -> bool:
+    """Run the stage `train` in `train.processes` processes, unless this is one of them or they are
+    one. They read the settings from the file that this command was given.
+
+    Raises RuntimeError where one of them fails.
+    """
+    count = settings.train.processes
+    if count == 1 or "WORLD_SIZE" in os.environ:
+        return False
+    kind = ["--cpu"] if device_of(settings.model).type == "cpu" else ["--multi_gpu"]
+    command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(count),
+               "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+               "--main_process_port", "0", *kind, "-m", "mrtpo", *sys.argv[1:]]  # fmt: skip
+    done = subprocess.run(command)
+    if done.returncode:
+        raise RuntimeError(f"a training process failed (exit status {done.returncode}); see above")
+    return True
 
 
 def claimed(state: Path) -> TextIO:

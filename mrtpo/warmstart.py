@@ -21,11 +21,12 @@ from torch.nn import functional as F
 
 from mrtpo import checkpoint
 from mrtpo.config import Settings
+from mrtpo.contexts import chosen_information, informed
 from mrtpo.evaluation import evaluate
-from mrtpo.policy import Policy, new_policy, new_tokenizer
+from mrtpo.loading import new_policy, new_tokenizer
+from mrtpo.policy import Policy
 from mrtpo.progress import Progress
 from mrtpo.records import Prompt
-from mrtpo.replay import chosen_information, informed
 from mrtpo.tasks import Task
 
 CHECKPOINT_EVERY = 100

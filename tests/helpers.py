@@ -19,7 +19,8 @@ from transformers import (
 )
 
 from mrtpo.config import Model, Settings, settings_from
-from mrtpo.policy import Policy, new_policy, new_tokenizer
+from mrtpo.loading import new_policy, new_tokenizer
+from mrtpo.policy import Policy
 from mrtpo.records import Information, Message, Prompt, Reward, Rollout
 from mrtpo.tasks import Part, Prepared, Verdict
 from mrtpo.trainer import Trainer

@@ -38,10 +38,10 @@ def test_no_settings_are_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
-        ("train: {setps: 3}", "train.setps", "unknown key; accepted here: best_metric, "),
+        ("train: {setps: 3}", "train.setps", "unknown key; accepted here: average, best_metric, "),
         ("trian: {steps: 3}", "trian", "unknown key; accepted here: data, evaluate, "),
-        ("rewards: {weight: {}}", "rewards.weight", "on_timeout, requires, weights"),
-        ("train: {method: ppo}", "train.method", "'grpo', 'gdpo' or 'mrtpo' (found 'ppo')"),
+        ("rewards: {weight: {}}", "rewards.weight", "on_timeout, overlong, requires, weights"),
+        ("train: {method: ppo}", "train.method", "'cort' or 'oracle' (found 'ppo')"),
         ("replay: {distance: cosine}", "replay.distance", "'directional_js'"),
         ("task: chess", "task", "'text2sql'"),
         ("train: {steps: '3'}", "train.steps", "valid integer (found '3')"),

@@ -25,9 +25,9 @@ from mrtpo.credit import (
     replay_metrics,
     reward_metrics,
     reward_table,
-    weights_of,
 )
 from mrtpo.generate import generate
+from mrtpo.placement import weights_of
 from mrtpo.policy import Policy
 from mrtpo.records import Information, Prompt, Reward, Rollout
 from mrtpo.replay import Replayed, replay
@@ -262,9 +262,9 @@ def test_replay_metrics_describe_the_live_rows() -> None:
 
 def measured(delta: list[float], advantage: float) -> Replayed:
     """One row, one reward: what a replay that found Δ would hold."""
-    with_BT = torch.tensor([delta])
+    with_BKT = torch.tensor([[delta]])
     return Replayed(
-        with_BT, torch.zeros(1, 1, len(delta)), with_BT.abs()[:, None],
+        with_BKT, torch.zeros(1, 1, len(delta)), with_BKT.abs(),
         torch.tensor([[advantage != 0]]), torch.ones(1, len(delta)), {},
     )  # fmt: skip
 

@@ -16,14 +16,12 @@ from mrtpo import logprobs
 from mrtpo.logprobs import (
     budgeted,
     chosen_logps,
-    left_padded,
     plain_logps,
-    response_hidden,
     response_logps,
-    right_padded,
     stacked,
 )
 from mrtpo.policy import Policy
+from mrtpo.prefix import left_padded, response_hidden, right_padded
 
 # Contexts of different lengths; several rows for each, out of order; responses of length 1 too.
 CONTEXTS = [[3, 1, 4], [1], [5, 9, 2, 6, 5, 3, 5, 8], [9, 7]]

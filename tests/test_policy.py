@@ -9,8 +9,9 @@ import torch
 from helpers import number_policy, text_policy, weights_equal
 
 from mrtpo.config import Model
+from mrtpo.loading import END, START, load_policy, new_policy, new_tokenizer
 from mrtpo.logprobs import plain_logps
-from mrtpo.policy import END, START, Policy, load_policy, new_policy, new_tokenizer
+from mrtpo.policy import Policy
 from mrtpo.records import Message
 
 MESSAGES = (Message("system", "Be brief."), Message("user", "Zoë asks: net_worth?\n\n1 < 2"))

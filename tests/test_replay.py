@@ -12,11 +12,12 @@ from helpers import prompt, rollout, text_policy
 from torch import Tensor
 
 from mrtpo.attribution import DIRECTIONAL, DISTRIBUTIONAL
+from mrtpo.contexts import chosen_information, informed
 from mrtpo.generate import generate
 from mrtpo.logprobs import plain_logps
 from mrtpo.policy import Policy
 from mrtpo.records import Information, Message, Prompt, Reward, Rollout
-from mrtpo.replay import Replayed, chosen_information, informed, replay
+from mrtpo.replay import Replayed, replay
 
 NAMES = ("letter", "plain")
 
@@ -201,7 +202,9 @@ def test_the_replay_is_that_of_plain_rows(distance: str, variants: dict[str, str
         logp_TV = full_logps(policy, full, ids)
         picked = torch.tensor(ids)[:, None]
         with_T = logp_TV.gather(1, picked)[:, 0].float()
-        torch.testing.assert_close(made.with_BT[b, :length], with_T, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            made.with_BKT[b, :, :length], with_T.expand(2, -1), rtol=0, atol=1e-5
+        )
         for k, name in enumerate(NAMES):
             context = policy.prompt_ids(informed(asked, chosen, set(NAMES) - {name}, details))
             logq_TV = full_logps(policy, context, ids)
@@ -230,7 +233,7 @@ def test_how_the_replay_is_cut_changes_nothing(
     before = replayed(policy, prompts, rollouts, advantages_BK)
     monkeypatch.setattr("mrtpo.replay.CHUNK_LOGITS", 3 * 2 * policy.model.config.vocab_size)
     after = replayed(policy, prompts, rollouts, advantages_BK, token_budget=budget)
-    for name in ("with_BT", "without_BKT", "distance_BKT"):
+    for name in ("with_BKT", "without_BKT", "distance_BKT"):
         torch.testing.assert_close(getattr(after, name), getattr(before, name), rtol=0, atol=1e-5)
     assert torch.equal(after.live_BK, before.live_BK)
     assert after.reasons == before.reasons
@@ -315,7 +318,7 @@ def test_a_context_that_just_fits_is_replayed_whole() -> None:
     assert made.live_BK.all()
     with torch.no_grad():
         plain = plain_logps(policy, full, answer.response_ids, 0.7)
-    torch.testing.assert_close(made.with_BT[0], plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(made.with_BKT[0, 0], plain, rtol=0, atol=1e-5)
     policy.max_positions -= 1
     assert not replayed(policy, [asked], [answer], torch.ones(1, 2)).live_BK.any()
 
@@ -335,11 +338,11 @@ def test_ids_are_replayed_as_sampled_even_where_the_text_would_give_others() -> 
     full = policy.prompt_ids(informed(asked, chosen_information(asked, {}), set(NAMES)))
     with torch.no_grad():
         plain = plain_logps(policy, full, answer.response_ids, 0.7)
-    torch.testing.assert_close(made.with_BT[0], plain, rtol=0, atol=1e-5)
+    torch.testing.assert_close(made.with_BKT[0, 0], plain, rtol=0, atol=1e-5)
 
 
 def test_the_replay_keeps_no_gradient() -> None:
     policy = text_policy()
     prompts, rollouts = batch(policy, 1)
     made = replayed(policy, prompts, rollouts, torch.ones(2, 2))
-    assert not any(t.requires_grad for t in (made.with_BT, made.without_BKT, made.distance_BKT))
+    assert not any(t.requires_grad for t in (made.with_BKT, made.without_BKT, made.distance_BKT))

@@ -345,7 +345,10 @@ class Scripted(Letters):
 def test_the_best_checkpoint_is_the_first_with_the_best_of_the_named_metric(
     tmp_path: Path, metric: str, mode: str, scores: list[float], best: int
 ) -> None:
-    values = {"train": {"best_metric": metric, "best_mode": mode, "steps": 6}}
+    values = {
+        "train": {"best_metric": metric, "best_mode": mode, "steps": 6},
+        "replay": {"gain_every": 0},
+    }
     made = trainer(tmp_path, values, task=Scripted(scores))
     weights = {}
     inner = made.evaluate
@@ -366,7 +369,7 @@ def test_the_best_checkpoint_is_the_first_with_the_best_of_the_named_metric(
 
 
 def test_the_best_of_before_a_kill_stays_the_best(tmp_path: Path) -> None:
-    values = {"train": {"best_metric": "short", "steps": 6}}
+    values = {"train": {"best_metric": "short", "steps": 6}, "replay": {"gain_every": 0}}
     first = trainer(tmp_path, values, task=Scripted([0.1, 0.9, 0.2, 0.3]))
     with pytest.raises(KeyboardInterrupt):
         kill(first, "rollouts", 5)

@@ -13,7 +13,7 @@ from helpers import Letters, prompt, text_policy, tiny_settings
 
 from mrtpo import checkpoint, paths, training
 from mrtpo.config import Model, Settings
-from mrtpo.policy import load_policy
+from mrtpo.loading import load_policy
 from mrtpo.records import write_prompts
 from mrtpo.tracking import NoLog
 from mrtpo.training import claimed, identity, train_policy

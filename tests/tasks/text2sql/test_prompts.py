@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from mrtpo.replay import chosen_information, informed
+from mrtpo.contexts import chosen_information, informed
 from mrtpo.tasks.text2sql.prompts import (
     build_prompt,
     extract_sql,
