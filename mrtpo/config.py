@@ -339,6 +339,11 @@ class Settings(Section):
             raise ValueError("rewards.overlong must be below sampling.max_new_tokens")
         if self.train.warmup_steps > self.train.steps:
             raise ValueError("train.warmup_steps must not exceed train.steps")
+        if self.train.processes > self.train.prompts_per_step:
+            raise ValueError(
+                f"train.processes must not exceed train.prompts_per_step "
+                f"({self.train.prompts_per_step}): each process samples whole groups"
+            )
         return self
 
 

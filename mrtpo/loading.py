@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import PartialState
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
@@ -27,6 +26,7 @@ from transformers import (
 
 from mrtpo import paths
 from mrtpo.config import Model, Settings
+from mrtpo.parallel import this_process
 from mrtpo.policy import Policy
 from mrtpo.prefix import sharing_fault
 
@@ -74,7 +74,7 @@ def _wrap(
 
 def device_of(settings: Model) -> torch.device:
     """`auto`: this process's accelerator, where there is one."""
-    return PartialState().device if settings.device == "auto" else torch.device(settings.device)
+    return this_process().device if settings.device == "auto" else torch.device(settings.device)
 
 
 def load_policy(path: str | Path, settings: Model, cache: Path, *, trained: bool = False) -> Policy:

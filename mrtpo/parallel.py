@@ -12,20 +12,30 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list, gather_object, parse_flag_from_env
 
 Item = TypeVar("Item")
 BUCKET = 1 << 24  # numbers reduced at once
 
 
+def this_process() -> PartialState:
+    """This process among those that were launched together; joins them on the first call.
+
+    They talk over CPUs where there is no accelerator or `ACCELERATE_USE_CPU` is set, of which
+    accelerate has to be told.
+    """
+    cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
+    return PartialState(cpu=cpu)
+
+
 class Ranks:
     """The processes of this training, and which of them this is."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.accelerator = Accelerator(cpu=device.type == "cpu")
-        self.count = self.accelerator.num_processes
-        self.own = self.accelerator.process_index
+    def __init__(self) -> None:
+        self.state = this_process()
+        self.count = self.state.num_processes
+        self.own = self.state.process_index
 
     @property
     def main(self) -> bool:
@@ -66,7 +76,7 @@ class Ranks:
 
     def wait(self) -> None:
         """Until all processes are here."""
-        self.accelerator.wait_for_everyone()
+        self.state.wait_for_everyone()
 
 
 def _sum_in_place(gradients: Sequence[torch.Tensor]) -> None:

@@ -77,7 +77,7 @@ class Trainer:
                 f"train.best_metric: {settings.train.best_metric!r}; accepted: {', '.join(known)}"
             )
         check_names(reward_names(task.reward_names, settings), settings)
-        self.ranks = Ranks(policy.device)
+        self.ranks = Ranks()
         least = max(settings.train.prompts_per_step, self.ranks.count)
         if least > len(train):
             raise ValueError(

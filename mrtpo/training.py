@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pandas as pd
-from accelerate import PartialState
 
 from mrtpo import checkpoint, paths
 from mrtpo.config import Settings
 from mrtpo.loading import device_of, starting_policy
+from mrtpo.parallel import this_process
 from mrtpo.records import read_prompts
 from mrtpo.report.figures import save, training_curves
 from mrtpo.tasks import get_task
@@ -42,7 +42,7 @@ def train_policy(settings: Settings) -> dict[str, Any] | None:
     In one of several processes (`train.processes`) this is a part of the work; the first process
     holds the state, writes all files, and alone has a summary.
     """
-    processes = PartialState()
+    processes = this_process()
     fingerprint, data_hash = identity(settings)
     state = paths.state_root() / f"train-{fingerprint}"
     lock = None
@@ -104,13 +104,18 @@ def in_processes(settings: Settings) -> bool:
     count = settings.train.processes
     if count == 1 or "WORLD_SIZE" in os.environ:
         return False
-    kind = ["--cpu"] if device_of(settings.model).type == "cpu" else ["--multi_gpu"]
-    command = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(count),
-               "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
-               "--main_process_port", "0", *kind, "-m", "mrtpo", *sys.argv[1:]]  # fmt: skip
-    done = subprocess.run(command)
-    if done.returncode:
-        raise RuntimeError(f"a training process failed (exit status {done.returncode}); see above")
+    cpu = device_of(settings.model).type == "cpu"
+    surroundings = os.environ | ({"ACCELERATE_USE_CPU": "true"} if cpu else {})
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node",
+               str(count), "-m", "mrtpo", *sys.argv[1:]]  # fmt: skip
+    with subprocess.Popen(command, env=surroundings) as launched:
+        try:
+            status = launched.wait()
+        except BaseException:
+            launched.terminate()  # it stops the others, and goes when they are gone
+            raise
+    if status:
+        raise RuntimeError(f"a training process failed (exit status {status}); see above")
     return True
 
 
