@@ -79,6 +79,11 @@ def replays(settings: Settings) -> bool:
     return METHODS[settings.train.method].spread in ("replay", "shuffled", "permuted", "cort")
 
 
+def trusts(settings: Settings) -> bool:
+    """Whether each reward is replayed by itself, so that one of them may be left out (`gain`)."""
+    return replays(settings) and METHODS[settings.train.method].spread != "cort"
+
+
 def credit(
     settings: Settings, rewards_BK: Tensor, present_BK: Tensor, group_B: Tensor, weight_K: Tensor
 ) -> Tensor:

@@ -123,15 +123,19 @@ def replay_rows(
     trusted, or beyond `replay.max_rewards`, need none."""
     own = settings.replay
     columns = names if form is None else ("all information",)
+    doubted = {k for k, name in enumerate(columns) if name in replayer.untrusted}
     drawn = [
-        drawn_rewards(rollout, credit_K.nonzero().flatten().tolist(), settings, step)
+        drawn_rewards(
+            rollout, [k for k in credit_K.nonzero().flatten().tolist() if k not in doubted],
+            settings, step,
+        )
         for rollout, credit_K in zip(rollouts, credit_BK, strict=True)
-    ]
+    ]  # fmt: skip
 
     def wanted(b: int, k: int) -> str:
         if credit_BK[b, k] == 0:
             return "no advantage"
-        if form is None and names[k] in replayer.untrusted:
+        if k in doubted:
             return "not trusted"
         return "" if k in drawn[b] else "not drawn"
 
@@ -192,7 +196,12 @@ def units(policy: Policy, rollouts: Sequence[Rollout], pool: str) -> Tensor | No
     if pool == "none":
         return None
     number = {"word": words, "lexeme": lexemes}[pool]
-    rows = [number(policy.pieces(rollout.response_ids)) for rollout in rollouts]
+    rows = []
+    for rollout in rollouts:
+        ids = rollout.response_ids
+        # An end token is a unit of its own, however it is written.
+        shown = zip(ids, policy.pieces(ids), strict=True)
+        rows.append(number(["" if i in policy.end_ids else piece for i, piece in shown]))
     return right_padded(rows, 0, policy.device)[0]
 
 

@@ -39,7 +39,7 @@ from mrtpo.gain import Gain, gain_metrics, information_gain
 from mrtpo.generate import generate
 from mrtpo.logprobs import budgeted, response_logps, row_size, stacked
 from mrtpo.loss import LOSSES, kl_to_reference, row_scale
-from mrtpo.methods import METHODS, objective, refill_rounds, replays
+from mrtpo.methods import METHODS, objective, refill_rounds, replays, trusts
 from mrtpo.parallel import Ranks
 from mrtpo.placement import Replayer
 from mrtpo.policy import Policy, recomputing
@@ -99,7 +99,11 @@ class Trainer:
         self.train_prompts = list(train)
         self.valid_prompts = list(valid)
         self.reference = reference
-        self.averaged = copy.deepcopy(policy.model) if settings.replay.policy == "ema" else None
+        # Who replays; a method that does not has nothing but the policy itself.
+        self.who = settings.replay.policy if replays(settings) else "current"
+        if self.who == "start" and reference is None:
+            raise ValueError("replay.policy: start needs the starting policy as reference")
+        self.averaged = copy.deepcopy(policy.model) if self.who == "ema" else None
         self.objective = objective(settings)
         self.optimizer: Any = torch.optim.AdamW(
             policy.model.parameters(),
@@ -182,10 +186,9 @@ class Trainer:
     def replayer(self) -> Replayer:
         """Who replays (`replay.policy`), and which rewards the last check does not trust."""
         untrusted = frozenset(name for name, gain in self.gains.items() if not gain.trusted)
-        who = self.settings.replay.policy
-        if who == "start" and self.reference is not None:
+        if self.who == "start" and self.reference is not None:
             return Replayer(self.reference, stored=False, untrusted=untrusted)
-        if who == "ema":
+        if self.who == "ema":
             averaged = dataclasses.replace(self.policy, model=self.averaged)
             return Replayer(averaged, stored=False, untrusted=untrusted)
         return Replayer(self.policy, untrusted=untrusted)
@@ -226,7 +229,7 @@ class Trainer:
             temperature=self.settings.sampling.temperature,
         )  # fmt: skip
         self.null = {"replay/null/max": float(found.max()), "replay/null/mean": float(found.mean())}
-        if own.floor < self.null["replay/null/max"]:
+        if own.floor < self.null["replay/null/max"] and self.ranks.main:
             log.warning(
                 "replay.floor %g is below what batch shapes alone make of the distance (up to "
                 "%.2g): rounding gets credit; raise it, or use model.dtype: float32",
@@ -238,7 +241,7 @@ class Trainer:
         """Whether the policy does better when told; rewards where it does not are not replayed."""
         every = self.settings.replay.gain_every
         due = every and self.step % every == 0 and self.gains_at != self.step
-        if not due or not replays(self.settings):
+        if not due or not trusts(self.settings):
             return {}
         prompts = self.valid_prompts[: self.settings.replay.gain_prompts]
         self.gains = self.ranks.same(
