@@ -132,6 +132,10 @@ class Letters:
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         return [Part("head", 0, min(4, len(response)))]
 
+    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+        beyond = [(i, i + 1) for i, c in enumerate(response) if not c.isascii()]
+        return {"letter": [(0, min(4, len(response)))], "plain": beyond}
+
     def answer(self, response: str) -> str:
         return response
 
