@@ -50,8 +50,8 @@ class GrowingLayer(DynamicLayer):
         self._show(end)
         return self.keys, self.values
 
-    def batch_select_indices(self, indices: Tensor) -> None:
-        self._take(self.keys[indices], self.values[indices])
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        self._take(self.keys[beam_idx], self.values[beam_idx])
 
 
 def growing(cache: DynamicCache, rows: Tensor) -> DynamicCache:
@@ -60,5 +60,5 @@ def growing(cache: DynamicCache, rows: Tensor) -> DynamicCache:
         plain: list[Any] = cache.layers
         cache.layers = [GrowingLayer(layer.keys, layer.values, rows) for layer in plain]
     else:
-        cache.batch_select_indices(rows)
+        cache.reorder_cache(rows)  # which layers with a state have too
     return cache

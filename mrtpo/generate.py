@@ -92,7 +92,7 @@ def generate(
             break
         if not going.all():
             kept = going.nonzero().squeeze(1)
-            cache.batch_select_indices(kept)
+            cache.reorder_cache(kept)
             active_A, token_A = active_A[kept], token_A[kept]
             mask_AL, length_A = mask_AL[kept], length_A[kept]
         mask_AL = torch.cat([mask_AL, mask_AL.new_ones(len(mask_AL), 1)], 1)

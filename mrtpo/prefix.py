@@ -40,7 +40,7 @@ class Prefix:
         if list(rows) == list(range(len(self.mask_CL))):
             return self
         index_B = torch.tensor(rows, device=self.mask_CL.device)
-        self.cache.batch_select_indices(index_B)
+        self.cache.reorder_cache(index_B)
         return Prefix(self.last_CD[index_B], self.mask_CL[index_B], self.cache)
 
 
@@ -164,11 +164,17 @@ def whole_rows(
 def forward(
     policy: Policy, ids: Tensor, mask: Tensor, positions: Tensor | None, cache: Any
 ) -> Tensor:
-    """Last hidden states. Models that cannot share count their own positions."""
-    given = {} if positions is None or not policy.shares else {"position_ids": positions}
+    """Last hidden states. Models that cannot share count their own positions, and sample rows of
+    one length: to those with a state, a mask over what lies in the past would mean something else.
+    """
+    given: dict[str, Any] = {"attention_mask": mask}
+    if policy.shares:
+        given |= {} if positions is None else {"position_ids": positions}
+    elif cache is not None:
+        given = {}
     with policy.computing():
         return policy.model.base_model(
-            input_ids=ids, attention_mask=mask, cache=cache, use_cache=cache is not None, **given
+            input_ids=ids, cache=cache, use_cache=cache is not None, **given
         ).last_hidden_state
 
 
