@@ -54,7 +54,7 @@ class GrowingLayer(DynamicLayer):
         self._take(self.keys[beam_idx], self.values[beam_idx])
 
 
-def growing(cache: DynamicCache, rows: Tensor) -> DynamicCache:
+def growing(cache: DynamicCache, rows: Any) -> DynamicCache:
     """The cache of `rows`, growing in place where its layers are plain keys and values."""
     if not torch.is_grad_enabled() and all(type(layer) is DynamicLayer for layer in cache.layers):
         plain: list[Any] = cache.layers

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ def generate(
         if not going.any() or t + 1 == max_new_tokens:
             break
         if not going.all():
-            kept = going.nonzero().squeeze(1)
+            kept: Any = going.nonzero().squeeze(1)
             cache.reorder_cache(kept)
             active_A, token_A = active_A[kept], token_A[kept]
             mask_AL, length_A = mask_AL[kept], length_A[kept]

@@ -39,7 +39,7 @@ class Prefix:
         """One row for each context named. The cache is handed over: `self` is used up."""
         if list(rows) == list(range(len(self.mask_CL))):
             return self
-        index_B = torch.tensor(rows, device=self.mask_CL.device)
+        index_B: Any = torch.tensor(rows, device=self.mask_CL.device)
         self.cache.reorder_cache(index_B)
         return Prefix(self.last_CD[index_B], self.mask_CL[index_B], self.cache)
 
