@@ -60,13 +60,14 @@ def coarse(logp_NV: Tensor, logq_NV: Tensor, ids_N: Tensor, k: int) -> tuple[Ten
     """
     top_NK = logp_NV.topk(k, dim=1).indices
     is_emitted_NK = top_NK == ids_N[:, None]
+    seen_NX = torch.cat([top_NK, ids_N[:, None]], 1)
     pieces = []
     for log_NV in (logp_NV, logq_NV):
         own_N1 = log_NV.gather(1, ids_N[:, None])
         kept_NK = log_NV.gather(1, top_NK).masked_fill(is_emitted_NK, -torch.inf)
-        seen_NX = torch.cat([kept_NK, own_N1], 1)
-        rest_N1 = (1.0 - seen_NX.exp().sum(1, keepdim=True)).clamp(min=0.0).log()
-        pieces.append(torch.cat([seen_NX, rest_N1], 1))
+        # Not one minus the others: where that rounds to 0, a divergence is infinite.
+        rest_N1 = log_NV.scatter(1, seen_NX, -torch.inf).logsumexp(1, keepdim=True)
+        pieces.append(torch.cat([kept_NK, own_N1, rest_N1], 1))
     return pieces[0], pieces[1]
 
 

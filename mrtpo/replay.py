@@ -145,8 +145,8 @@ def measure(
             prompt = rollouts[b].prompt_ids
             for pair in of_row[b]:
                 add(pair.told, prompt)  # the first of a prompt is what its others begin like
-                add(pair.untold, prompt)
                 for context in scored(pair):
+                    add(context, prompt)
                     entries.setdefault((b, context), len(entries))
         if not entries:
             continue
