@@ -60,7 +60,9 @@ class ChosenLogp(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         ids_N, total_N1 = ctx.saved_tensors
         gradient_N1 = gradients[0][:, None] / ctx.temperature
-        made_NV, ctx.work_NV = ctx.work_NV, None  # used up: a second backward has nothing
+        made_NV, ctx.work_NV = ctx.work_NV, None
+        if made_NV is None:
+            raise RuntimeError("log-probabilities can be differentiated once: their memory is used")
         made_NV.mul_(-gradient_N1 / total_N1)  # d logp / d logits = onehot − softmax
         made_NV.scatter_add_(1, ids_N[:, None], gradient_N1)
         return made_NV.to(ctx.dtype), None, None

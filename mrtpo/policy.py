@@ -7,13 +7,19 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
+from transformers import Cache
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mrtpo.records import Message
+
+CHARACTER = 4  # tokens that one character is split over, at most: its bytes
 
 
 @dataclass
@@ -64,26 +70,52 @@ class Policy:
     def text(self, ids: Sequence[int]) -> str:
         """A response as text, without its end token."""
         kept = [i for i in ids if i not in self.end_ids]
-        return self.tokenizer.decode(kept, skip_special_tokens=False)
+        return self._decode(kept)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Text of every token, such that their concatenation is the whole text.
 
-        Decodes a few tokens at a time, from one at which a character begins. A character that is
-        split over tokens belongs to the last of them.
+        A character that is split over tokens belongs to the last of them.
         """
+        whole = self._decode(ids)
+        texts = self._pieces(ids)
+        if "".join(texts) == whole:
+            return texts
+        # A later token may change how earlier ones read (byte fallback): each has what it adds to
+        # the beginning that is final.
+        ends, end = [], 0
+        for n in range(1, len(ids) + 1):
+            pairs = zip(self._decode(ids[:n]), whole, strict=False)
+            end = max(end, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)))
+            ends.append(end)
+        ends[-1] = len(whole)
+        return [whole[start:end] for start, end in pairwise([0, *ends])]
+
+    def _pieces(self, ids: Sequence[int]) -> list[str]:
+        """As `pieces`, a few tokens at a time, from one at which a character begins."""
         texts: list[str] = []
         start = shown = 0  # what is decoded again for context, and what has been given out
+        known = ""
         for n in range(1, len(ids) + 1):
-            known = self.tokenizer.decode(list(ids[start:shown]), skip_special_tokens=False)
-            grown = self.tokenizer.decode(list(ids[start:n]), skip_special_tokens=False)
+            grown = self._decode(ids[start:n])
+            texts.append("")
+            end = n
             # A character split over tokens shows as U+FFFD until it is complete.
             if grown.endswith("\ufffd") and n < len(ids):
-                texts.append("")
-                continue
-            texts.append(grown[len(known) :])
-            start, shown = shown, n
+                if n - shown < 2 * CHARACTER:
+                    continue
+                # No character is that long: what reads the same with so much behind it is final.
+                end = n - CHARACTER
+                if not grown.startswith(self._decode(ids[start:end])):
+                    continue
+                grown = self._decode(ids[start:end])
+            texts[end - 1] = grown[len(known) :]
+            start, shown = shown, end
+            known = self._decode(ids[start:shown])
         return texts
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def save(self, folder: Path) -> None:
         """Write a transformers folder to a temporary name and rename it."""
@@ -98,21 +130,27 @@ class Policy:
 
 @contextmanager
 def recomputing(model: Any, on: bool) -> Iterator[None]:
-    """Layers keep only their inputs for the backward pass, which runs inside this block.
+    """Layers called inside this block keep only their inputs for the backward pass.
 
-    The library recomputes in training mode alone; only the layers' own flag is set, so that no
-    dropout wakes up.
+    The library recomputes in training mode alone, where layers also drop out; so each layer's
+    forward pass is wrapped here. One that writes to a cache cannot be run twice.
     """
-    if not on:
-        yield
-        return
-    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    layers = [m for m in model.modules() if on and isinstance(m, GradientCheckpointingLayer)]
+    own = [vars(layer).get("forward") for layer in layers]
     for layer in layers:
-        layer.training = True
+        layer.forward = partial(_recomputed, layer.forward)
     try:
         yield
     finally:
-        for layer in layers:
-            layer.training = False
-        model.gradient_checkpointing_disable()
+        for layer, forward in zip(layers, own, strict=True):
+            del layer.forward
+            if forward is not None:
+                layer.forward = forward
+
+
+def _recomputed(forward: Any, *args: Any, **kwargs: Any) -> Any:
+    if not torch.is_grad_enabled():
+        return forward(*args, **kwargs)
+    if any(isinstance(given, Cache) for given in (*args, *kwargs.values())):
+        raise ValueError("gradient checkpointing needs whole rows: set Policy.shares to False")
+    return checkpoint(forward, *args, use_reentrant=False, **kwargs)
