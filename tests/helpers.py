@@ -12,8 +12,15 @@ import torch
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
+    BloomConfig,
+    FalconConfig,
+    Gemma3TextConfig,
     GPT2Config,
+    Lfm2Config,
     LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    OPTConfig,
     Qwen2Config,
     Qwen3Config,
 )
@@ -27,7 +34,10 @@ from mrtpo.trainer import Trainer
 
 torch.set_num_threads(1)
 
-KINDS = ("llama", "qwen2", "qwen3", "gpt2")
+# Rows share their contexts; grouped heads, learned positions, and ALiBi, which reads the mask.
+KINDS = ("llama", "qwen2", "qwen3", "gpt2", "opt", "falcon")
+# They cannot: sliding windows, no position ids, states.
+WHOLE = ("gemma3", "mistral", "bloom", "lfm2", "mamba")
 
 
 class Numbers:
@@ -39,24 +49,37 @@ class Numbers:
 
 def number_policy(
     kind: str = "llama", *, vocab: int = 13, ends: Sequence[int] = (0,), positions: int = 64,
-    seed: int = 0, std: float = 0.5,
+    seed: int = 0, std: float = 0.5, **changes: Any,
 ) -> Policy:  # fmt: skip
-    """A random decoder over `vocab` bare ids whose distributions are far from uniform."""
+    """A random decoder over `vocab` bare ids whose distributions are far from uniform.
+
+    `changes` are laid over its configuration.
+    """
     shape = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=4)
     common = dict(vocab_size=vocab, pad_token_id=0, bos_token_id=None, eos_token_id=ends[0])
     common |= dict(max_position_embeddings=positions)
     grouped = dict(shape, intermediate_size=24, num_key_value_heads=2)
-    config: Any = {
-        "llama": lambda: LlamaConfig(**common, **grouped),
-        "qwen2": lambda: Qwen2Config(**common, **grouped),
-        "qwen3": lambda: Qwen3Config(**common, **grouped, head_dim=4),
-        "gpt2": lambda: GPT2Config(**common, **shape),
-    }[kind]()
+    layers = ["sliding_attention", "full_attention"]
+    make, fields = {
+        "llama": (LlamaConfig, grouped),
+        "qwen2": (Qwen2Config, grouped),
+        "qwen3": (Qwen3Config, grouped | dict(head_dim=4)),
+        "gpt2": (GPT2Config, shape),
+        "opt": (OPTConfig, shape | dict(ffn_dim=24, word_embed_proj_dim=16)),
+        "falcon": (FalconConfig, shape | dict(alibi=True, bias=True)),
+        "gemma3": (Gemma3TextConfig, grouped | dict(
+            head_dim=4, sliding_window=4, layer_types=layers)),
+        "mistral": (MistralConfig, grouped | dict(head_dim=4, sliding_window=4)),
+        "bloom": (BloomConfig, dict(hidden_size=16, n_layer=2, n_head=4)),
+        "lfm2": (Lfm2Config, grouped | dict(layer_types=["conv", "full_attention"])),
+        "mamba": (MambaConfig, dict(hidden_size=16, num_hidden_layers=2, state_size=4)),
+    }[kind]  # fmt: skip
+    config: Any = make(**(common | fields | changes))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config).float().eval()
         spread(model, std)
-    return Policy(model, Numbers(), frozenset(ends), 0, positions)
+    return Policy(model, Numbers(), frozenset(ends), 0, positions, shares=kind in KINDS)
 
 
 def spread(model: Any, std: float) -> None:
