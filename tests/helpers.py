@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from mrtpo.loading import new_policy, new_tokenizer
 from mrtpo.policy import Policy
 from mrtpo.records import Information, Message, Prompt, Reward, Rollout
 from mrtpo.tasks import Part, Prepared, Verdict
+from mrtpo.tracking import NoLog
 from mrtpo.trainer import Trainer
 
 torch.set_num_threads(1)
@@ -166,6 +169,16 @@ class Letters:
         pass
 
 
+class Dull(Letters):
+    """Every reward is 1 for prompts of even number; others are judged as `Letters` does."""
+
+    def _verdict(self, prompt: Prompt, response: str) -> Verdict:
+        made = super()._verdict(prompt, response)
+        if int(prompt.id[1:]) % 2:
+            return made
+        return Verdict(tuple(Reward(r.name, 1.0, "ok") for r in made.rewards), made.metrics)
+
+
 def tiny_settings(values: dict[str, Any] | None = None) -> Settings:
     """Settings for seconds of work; `values` are laid over them section by section."""
     merged: dict[str, Any] = {
@@ -219,5 +232,89 @@ def mask_of(lengths: Sequence[int]) -> Tensor:
 
 def weights_equal(one: Policy, other: Policy) -> bool:
     """Whether two policies have the same weights to the bit."""
-    a, b = one.model.state_dict(), other.model.state_dict()
+    return states_equal(one.model, other.model)
+
+
+def states_equal(one: Any, other: Any) -> bool:
+    a, b = one.state_dict(), other.state_dict()
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Log(NoLog):
+    """Remembers what was logged, by step."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.metrics: list[dict[str, float]] = []
+
+    def step(self, step: int, metrics: Any) -> None:
+        self.steps.append(step)
+        self.metrics.append(dict(metrics))
+
+
+def assert_same(one: Trainer, other: Trainer) -> None:
+    """Two trainings are the same to the bit, in weights, optimiser and all that was measured."""
+    assert one.step == other.step
+    assert one.history == other.history
+    assert one.evaluations == other.evaluations
+    assert one.best == other.best
+    assert (one.gains, one.gains_at, one.null) == (other.gains, other.gains_at, other.null)
+    assert one.scaler.state_dict() == other.scaler.state_dict()
+    if one.averaged is not None or other.averaged is not None:
+        assert states_equal(one.averaged, other.averaged)
+    assert weights_equal(one.policy, other.policy)
+    a, b = one.optimizer.state_dict()["state"], other.optimizer.state_dict()["state"]
+    for key in a:
+        assert all(torch.equal(a[key][name], b[key][name]) for name in ("exp_avg", "exp_avg_sq"))
+    assert one.best_folder.is_dir() and other.best_folder.name == one.best_folder.name
+
+
+def kill(made: Trainer, where: str, at_step: int) -> None:
+    """Run until `where` is reached in the step after `at_step`, and stop there as a kill would."""
+    target = made.task if where == "verify" else made
+    if where == "checkpoint":
+        target, where = made, "save"
+    inner = getattr(target, where)
+
+    def dying(*args: Any, **kwargs: Any) -> Any:
+        if made.step >= at_step:
+            raise KeyboardInterrupt
+        return inner(*args, **kwargs)
+
+    setattr(target, where, dying)
+    made.run(NoLog())
+
+
+def poison(made: Trainer, steps: set[int], passes: set[int] | None = None) -> None:
+    """Make the gradient NaN in the given steps, in all passes over the batch or in those named."""
+    inner = made._gradients
+    done: Counter[int] = Counter()
+
+    def gradients(rollouts: Any, credit: Any) -> dict[str, float]:
+        sums = inner(rollouts, credit)
+        now = done[made.step]
+        done[made.step] += 1
+        if made.step in steps and (passes is None or now in passes):
+            next(iter(made.policy.model.parameters())).grad[0, 0] = math.nan
+        return sums
+
+    made._gradients = gradients  # type: ignore[method-assign]
+
+
+def assert_close_policies(one: Policy, other: Policy, tolerance: float = 1e-5) -> None:
+    a, b = one.model.state_dict(), other.model.state_dict()
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=0, atol=tolerance)
+
+
+def gradient_step(
+    state: Path, values: dict[str, Any], reference: Policy | None = None
+) -> tuple[Policy, dict[str, float]]:
+    """The policy after one plain gradient step on a batch of mixed lengths, and its metrics."""
+    train = {"learning_rate": 1.0, "warmup_steps": 0, "max_grad_norm": 1e9}
+    values = {**values, "train": {**train, **values.get("train", {})}}
+    made = trainer(state, values, reference=reference)
+    # Plain descent: Adam's first step is the sign of a gradient, which magnifies rounding.
+    made.optimizer = torch.optim.SGD(made.policy.model.parameters(), lr=1.0)
+    metrics, _ = made.one_step()
+    return made.policy, metrics
