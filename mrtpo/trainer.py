@@ -159,7 +159,8 @@ class Trainer:
         """The rollouts of this step, and how many groups were sampled to get them.
 
         With `train.refill`, groups in which every reward is constant make room for other prompts,
-        drawn by seed and step; those of the last round stay, and have no advantage.
+        drawn by seed and step. Those of the last round, and those for which no other prompt is
+        left, stay and have no advantage.
         """
         prompts = self.batch(self.step)
         rollouts = self.answered(prompts, clock)
@@ -173,11 +174,13 @@ class Trainer:
             informs = informative_groups(
                 table.rewards_BK, table.present_BK, table.group_B, table.weight_K
             )
-            kept = [r for r, g in zip(rollouts, table.group_B, strict=True) if informs[g]]
-            fresh = spare[: len(prompts) - int(informs.sum())]
+            dull = (~informs).nonzero().flatten().tolist()
+            fresh, spare = spare[: len(dull)], spare[len(dull) :]
             if not fresh:
                 break
-            spare = spare[len(fresh) :]
+            replaced = set(dull[: len(fresh)])
+            groups = table.group_B.tolist()
+            kept = [r for r, g in zip(rollouts, groups, strict=True) if g not in replaced]
             rollouts = kept + self.answered(fresh, clock)
             sampled += len(fresh)
         return rollouts, float(sampled)
