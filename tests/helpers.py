@@ -28,6 +28,7 @@ from transformers import (
 )
 
 from mrtpo.config import Model, Settings, settings_from
+from mrtpo.credit import Credit
 from mrtpo.loading import new_policy, new_tokenizer
 from mrtpo.policy import Policy
 from mrtpo.records import Information, Message, Prompt, Reward, Rollout
@@ -299,6 +300,19 @@ def poison(made: Trainer, steps: set[int], passes: set[int] | None = None) -> No
         return sums
 
     made._gradients = gradients  # type: ignore[method-assign]
+
+
+def watched(made: Trainer) -> list[tuple[list[Rollout], Credit]]:
+    """The rollouts and credit of every step, as they reach the update."""
+    seen: list[tuple[list[Rollout], Credit]] = []
+    inner = made.update
+
+    def update(rollouts: Any, credit: Credit) -> dict[str, float]:
+        seen.append((list(rollouts), credit))
+        return inner(rollouts, credit)
+
+    made.update = update  # type: ignore[method-assign]
+    return seen
 
 
 def assert_close_policies(one: Policy, other: Policy, tolerance: float = 1e-5) -> None:
