@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from helpers import Letters, prompt, text_policy, tiny_settings
+import torch
+import yaml
+from helpers import Letters, prompt, text_policy, tiny_settings, trainer
+from typer.testing import CliRunner
 
-from mrtpo import checkpoint, paths, training
+from mrtpo import checkpoint, paths, stages, training
+from mrtpo.__main__ import app
 from mrtpo.config import Model, Settings
 from mrtpo.loading import load_policy
+from mrtpo.parallel import Ranks
 from mrtpo.records import write_prompts
+from mrtpo.tasks import get_task
 from mrtpo.tracking import NoLog
-from mrtpo.training import claimed, identity, train_policy
+from mrtpo.training import claimed, identity, in_processes, train_policy
+from mrtpo.warmstart import collate, response_loss
 
 
 class Dying(Letters):
@@ -127,3 +140,185 @@ def test_a_state_that_another_process_trains_is_refused(tmp_path: Path) -> None:
     with claimed(state), pytest.raises(ValueError, match="another process is training"):
         claimed(state)
     claimed(state).close()  # free again
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A project of text-to-SQL prompts, and a small policy whose answers differ in length."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("MRTPO_STATE", "MLFLOW_TRACKING_URI", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    # A policy this small learns nothing of SQL: what varies is the length, and that is a reward.
+    values = tiny_settings(
+        {"data": {"databases": 12, "train_prompts": 6, "valid_prompts": 3, "test_prompts": 3},
+         "model": {"hidden_size": 16, "layers": 1, "heads": 2, "device": "cpu"},
+         "sampling": {"group_size": 4, "max_new_tokens": 8}, "rewards": {"overlong": 7},
+         "replay": {"gain_prompts": 2, "gain_samples": 2}, "verifier": {"processes": 1},
+         "train": {"steps": 3, "prompts_per_step": 3, "learning_rate": 1e-3,
+                   "best_metric": "sampled/format"}}
+    )  # fmt: skip
+    task = get_task(values, paths.PROMPTS)
+    paths.PROMPTS.mkdir(parents=True)
+    try:
+        prepared = task.prepare()
+    finally:
+        task.close()
+    for split, prompts in prepared.prompts.items():
+        write_prompts(paths.PROMPTS / f"{split}.parquet", prompts)
+    policy = text_policy(positions=4096)
+    asked = [policy.prompt_ids(p.messages) for p in prepared.prompts["train"]]
+    answers = [[*policy.tokenizer.encode("ab" * n), *policy.end_ids] for n in (1, 2, 3)]
+    rows = [(list(ids), answer) for ids in asked for answer in answers]
+    learner = torch.optim.AdamW(policy.model.parameters(), lr=0.02)
+    for _ in range(30):
+        response_loss(policy.model, *collate(rows, policy.pad_id)).backward()
+        learner.step()
+        learner.zero_grad()
+    policy.save(paths.WARMSTART)
+    return values
+
+
+def asked_for(settings: Settings, **train: Any) -> Settings:
+    """The settings with changes, written to the project's file."""
+    values = settings.model_dump()
+    values["train"] |= train
+    Path("params.yaml").write_text(yaml.safe_dump(values))
+    return Settings(**values)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    root = str(Path(__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+
+
+def test_the_stage_in_two_processes_makes_what_it_makes_in_one(project: Settings) -> None:
+    import mlflow
+
+    stages.train(asked_for(project))
+    one = json.loads((paths.METRICS / "train.json").read_text())
+    history = pd.read_csv(paths.HISTORY / "history.csv")
+    assert (history["policy/grad_norm"] > 1e-3).all()
+    (paths.METRICS / "train.json").unlink()
+    asked_for(project, processes=2)
+    done = command("-m", "mrtpo", "train")
+    assert done.returncode == 0, done.stderr[-4000:]
+    two = json.loads((paths.METRICS / "train.json").read_text())
+    assert two.keys() == one.keys()
+    for key, value in one.items():
+        if key == "gain":
+            assert two["gain"].keys() == value.keys()
+            for name, gain in value.items():
+                for what in ("trusted", "good", "prompts", "left_out", "told", "untold"):
+                    assert two["gain"][name][what] == pytest.approx(gain[what], abs=1e-6)
+        else:
+            assert two[key] == pytest.approx(value, abs=1e-6), key
+    again = pd.read_csv(paths.HISTORY / "history.csv")
+    assert list(again.columns) == list(history.columns)
+    for name in history.columns:
+        if "null" not in name:  # which is rounding itself
+            assert again[name].tolist() == pytest.approx(
+                history[name].tolist(), rel=1e-3, abs=1e-5, nan_ok=True
+            ), name
+    runs = mlflow.MlflowClient(tracking_uri="sqlite:///mlflow.db").search_runs(["1"])
+    assert len(runs) == 2 and {run.info.status for run in runs} == {"FINISHED"}
+    client = mlflow.MlflowClient(tracking_uri="sqlite:///mlflow.db")
+    for run in runs:
+        steps = [m.step for m in client.get_metric_history(run.info.run_id, "policy/grad_norm")]
+        assert steps == [1, 2, 3]
+
+
+def test_more_processes_than_prompts_are_refused_with_one_line(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = settings.model_dump()
+    values["train"]["processes"] = 3
+    Path("params.yaml").write_text(yaml.safe_dump(values))
+    monkeypatch.setattr(training.subprocess, "Popen", None)  # nothing is started
+    done = CliRunner().invoke(app, ["train"])
+    assert done.exit_code == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "train.processes must not exceed train.prompts_per_step (2)" in line
+
+
+def test_processes_that_were_started_otherwise_need_a_prompt_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Many(Ranks):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = 3
+
+    monkeypatch.setattr("mrtpo.trainer.Ranks", Many)
+    with pytest.raises(ValueError, match=r"prompts_per_step: 2 prompts are too few for 3 proc"):
+        trainer(tmp_path)
+
+
+def test_one_process_and_one_of_several_start_no_others(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training.subprocess, "Popen", None)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert not in_processes(settings)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert not in_processes(asked_for(settings, processes=2))
+
+
+# What stands for the package in each of the processes.
+STAND_IN = """
+import os, signal, sys, time
+from pathlib import Path
+rank = os.environ["RANK"]
+def stop(*_):
+    Path(f"stopped-{rank}").touch()
+    sys.exit(143)
+signal.signal(signal.SIGTERM, stop)
+Path("asking").write_text(" ".join(sys.argv[1:]))
+Path("asking").rename(f"asked-{rank}")
+if Path("fails").exists():
+    sys.exit(3)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def two(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Settings of two processes, which would run a stand-in for the package."""
+    Path("mrtpo").mkdir()
+    Path("mrtpo", "__init__.py").touch()
+    Path("mrtpo", "__main__.py").write_text(STAND_IN.replace('"asking"', 'f"asking-{rank}"'))
+    monkeypatch.setattr(sys, "argv", ["mrtpo", "train", "--params", "mine.yaml"])
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    return asked_for(settings, processes=2)
+
+
+def test_a_stop_reaches_all_processes_and_waits_for_them(two: Settings) -> None:
+    def stopping() -> None:
+        deadline = time.monotonic() + 60
+        while len(list(Path().glob("asked-*"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def stopped(*_: Any) -> None:
+        raise SystemExit(143)
+
+    before = signal.signal(signal.SIGUSR1, stopped)
+    thread = threading.Thread(target=stopping)
+    thread.start()
+    try:
+        with pytest.raises(SystemExit):
+            in_processes(two)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert Path("asked-1").read_text() == "train --params mine.yaml"
+    assert sorted(p.name for p in Path().glob("stopped-*")) == ["stopped-0", "stopped-1"]
+
+
+def test_a_process_that_fails_fails_the_stage(two: Settings) -> None:
+    Path("fails").touch()
+    with pytest.raises(RuntimeError, match="a training process failed"):
+        in_processes(two)
+    assert list(Path().glob("asked-*"))
