@@ -1,136 +1,27 @@
-"""Leave-one-out contexts, and the replay against plain forward passes."""
+"""The replay against plain forward passes, and what it need not run."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import random
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
-from helpers import prompt, rollout, text_policy
+from helpers import KINDS, WHOLE, number_policy, prompt, rollout, text_policy
 from torch import Tensor
 
+import mrtpo.replay
 from mrtpo.attribution import DIRECTIONAL, DISTRIBUTIONAL
-from mrtpo.contexts import chosen_information, informed
+from mrtpo.contexts import Pair, Plan, chosen_information, informed, plan_replay
 from mrtpo.generate import generate
-from mrtpo.logprobs import plain_logps
+from mrtpo.logprobs import plain_logps, response_logps
 from mrtpo.policy import Policy
-from mrtpo.records import Information, Message, Prompt, Reward, Rollout
-from mrtpo.replay import Replayed, replay
+from mrtpo.records import Information, Prompt, Reward, Rollout
+from mrtpo.replay import Distance, Replayed, measure, null_replay, replay
 
 NAMES = ("letter", "plain")
-
-
-def contents(messages: tuple[Message, ...]) -> list[str]:
-    return [message.content for message in messages]
-
-
-def test_all_information_is_the_prompt_with_what_is_appended() -> None:
-    asked = prompt(1)
-    chosen = chosen_information(asked, {})
-    full = informed(asked, chosen, set(chosen))
-    assert [m.role for m in full] == ["system", "user"]
-    assert full[0] == asked.messages[0]
-    assert full[1].content == asked.messages[1].content + "\nPlain means plain 1."
-
-
-def test_appended_information_is_left_out_exactly() -> None:
-    asked = prompt(1)
-    chosen = chosen_information(asked, {})
-    assert informed(asked, chosen, {"letter"}) == asked.messages
-
-
-def test_information_of_the_prompt_is_taken_out_of_it_and_nothing_else_changes() -> None:
-    asked = prompt(1, messages=(
-        Message("system", "\n Answer with letters.\nBe brief.\n"),
-        Message("user", "\n\nkeep my blank lines\n"),
-    ))  # fmt: skip
-    chosen = chosen_information(asked, {})
-    without = informed(asked, chosen, {"plain"})
-    assert "Answer with letters." not in "".join(contents(without))
-    assert without[0].content.split() == ["Be", "brief."]
-    assert without[1].content == "\n\nkeep my blank lines\n\nPlain means plain 1."
-    untouched = informed(asked, chosen, {"letter"})
-    assert untouched == asked.messages
-
-
-def test_nothing_told_is_the_prompt_without_any_information() -> None:
-    asked = prompt(2)
-    bare = informed(asked, chosen_information(asked, {}), set())
-    assert "letters" not in "".join(contents(bare))
-    assert "Plain means" not in "".join(contents(bare))
-
-
-def test_information_goes_to_the_last_user_turn() -> None:
-    asked = prompt(1, messages=(
-        Message("system", "Answer with letters."), Message("user", "first"),
-        Message("assistant", "so"), Message("user", "second"), Message("assistant", "begun"),
-    ))  # fmt: skip
-    made = informed(asked, chosen_information(asked, {}), set(NAMES))
-    assert contents(made)[1:] == ["first", "so", "second\nPlain means plain 1.", "begun"]
-
-
-@pytest.mark.parametrize(
-    ("system", "count"), [("Answer with letters. Answer with letters.", 2), ("Be brief.", 0)]
-)
-def test_a_text_that_does_not_stand_exactly_once_cannot_be_left_out(
-    system: str, count: int
-) -> None:
-    asked = prompt(1, messages=(Message("system", system), Message("user", "Go")))
-    chosen = chosen_information(asked, {})
-    with pytest.raises(ValueError, match=f"prompt p1: .*reward letter stands {count} times"):
-        informed(asked, chosen, {"plain"})
-
-
-def test_a_text_that_stands_once_in_each_of_two_turns_cannot_be_left_out() -> None:
-    twice = Message("user", "Answer with letters.")
-    asked = prompt(1, messages=(Message("system", "Answer with letters."), twice))
-    with pytest.raises(ValueError, match="stands 2 times"):
-        informed(asked, chosen_information(asked, {}), {"plain"})
-
-
-def test_the_first_variant_is_the_default_and_another_can_be_chosen() -> None:
-    asked = prompt(1)
-    assert chosen_information(asked, {})["plain"].variant == "rule"
-    chosen = chosen_information(asked, {"plain": "verdict"})
-    assert {name: entry.variant for name, entry in chosen.items()} == {
-        "letter": "rule", "plain": "verdict",
-    }  # fmt: skip
-    made = informed(asked, chosen, set(NAMES), {"plain": "no ASCII in {it}"})
-    assert made[1].content.endswith("\nThe judge says: no ASCII in {it}")
-    assert "Plain means" not in made[1].content
-
-
-@pytest.mark.parametrize("details", [None, {}, {"plain": ""}, {"letter": "another's"}])
-def test_a_verifier_that_said_nothing_has_no_complaint(details: dict[str, str] | None) -> None:
-    asked = prompt(1)
-    chosen = chosen_information(asked, {"plain": "verdict"})
-    assert informed(asked, chosen, set(NAMES), details)[1].content.endswith("says: no complaint")
-
-
-@pytest.mark.parametrize(
-    ("variants", "said"),
-    [({"plain": "rumour"}, "plain: 'rumour' .*prompt p1; it offers: rule, verdict"),
-     ({"colour": "rule"}, "colour: 'rule' .*it offers: nothing for this reward")],
-)  # fmt: skip
-def test_an_unknown_variant_or_reward_is_named(variants: dict[str, str], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        chosen_information(prompt(1), variants)
-
-
-def test_every_context_ends_in_the_same_ids() -> None:
-    policy = text_policy()
-    asked = prompt(1)
-    chosen = chosen_information(asked, {})
-    header = tuple(policy.tokenizer.encode("<|im_end|>\n<|im_start|>assistant\n"))
-    made = [policy.prompt_ids(informed(asked, chosen, told)) for told in
-            (set(NAMES), {"letter"}, {"plain"}, set())]  # fmt: skip
-    assert len(set(made)) == 4
-    assert all(ids[-len(header) :] == header for ids in made)
-    # And c shares its beginning with the sampling prompt, up to where the information is added.
-    own = policy.prompt_ids(asked.messages)
-    assert made[0][: len(own) - len(header)] == own[: -len(header)]
 
 
 def replayed(
@@ -346,3 +237,265 @@ def test_the_replay_keeps_no_gradient() -> None:
     prompts, rollouts = batch(policy, 1)
     made = replayed(policy, prompts, rollouts, torch.ones(2, 2))
     assert not any(t.requires_grad for t in (made.with_BKT, made.without_BKT, made.distance_BKT))
+
+
+def told_rows(policy: Policy, plan: Plan, rollouts: list[Rollout]) -> list[tuple[Any, ...]]:
+    """Each pair with the log-distributions of its response under both contexts, one by one."""
+    return [
+        (
+            pair, rollouts[pair.b].response_ids,
+            full_logps(policy, pair.told, rollouts[pair.b].response_ids),
+            full_logps(policy, pair.untold, rollouts[pair.b].response_ids),
+        )
+        for pair in plan.pairs
+    ]  # fmt: skip
+
+
+def measured(
+    policy: Policy, rollouts: list[Rollout], plan: Plan, rewards: int,
+    distance: Distance = Distance("abs_logprob"), **changes: Any,  # noqa: B008
+) -> Replayed:  # fmt: skip
+    asked = dict(temperature=0.7, token_budget=400) | changes
+    return measure(policy, rollouts, plan, rewards, distance, **asked)
+
+
+def assert_plain(made: Replayed, rows: list[tuple[Any, ...]], distance: str) -> None:
+    largest = 0.0
+    for pair, ids, logp_TV, logq_TV in rows:
+        at = (pair.b, pair.k, slice(len(ids)))
+        picked = torch.tensor(ids)[:, None]
+        for found, log_TV in ((made.with_BKT, logp_TV), (made.without_BKT, logq_TV)):
+            expected = log_TV.gather(1, picked)[:, 0].float()
+            torch.testing.assert_close(found[at], expected, rtol=0, atol=1e-5)
+        slow = slow_distance(distance, logp_TV, logq_TV, ids)
+        assert made.distance_BKT[at].tolist() == pytest.approx(slow, abs=2e-5)
+        largest = max(largest, *slow)
+    assert largest > 0.01  # no rounding
+
+
+def pairs_of(rollouts: list[Rollout], vocab: int, rewards: int) -> Plan:
+    """Made-up contexts that begin like the prompts: longer, shorter, of other tokens."""
+    rng = random.Random(0)
+    pairs = []
+    for b, r in enumerate(rollouts):
+        told = (*r.prompt_ids, *(rng.randrange(vocab) for _ in range(3)))
+        for k in range(rewards):
+            kept = r.prompt_ids[: rng.randrange(len(r.prompt_ids) + 1)]
+            pairs.append(Pair(b, k, told, (*kept, *(rng.randrange(vocab) for _ in range(1 + k)))))
+    return Plan(pairs, {})
+
+
+@pytest.mark.parametrize("distance", ["abs_logprob", "js"])
+@pytest.mark.parametrize("kind", [*KINDS, *WHOLE])
+def test_every_kind_of_model_replays_as_plain_rows(kind: str, distance: str) -> None:
+    policy = number_policy(kind)
+    rollouts = generate(
+        policy, [("a", [3, 1, 4, 1, 5, 9, 2]), ("b", [2])], samples=2, temperature=0.7,
+        max_new_tokens=6, seed=0, step=0,
+    )  # fmt: skip
+    plan = pairs_of(rollouts, 13, 3)
+    for budget in (1, 10_000):
+        made = measured(policy, rollouts, plan, 3, Distance(distance), token_budget=budget)
+        assert_plain(made, told_rows(policy, plan, rollouts), distance)
+
+
+@dataclass
+class Runs:
+    """What the replay asked to be scored."""
+
+    contexts: int = 0
+    rows: int = 0
+    runs: int = 0
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    seen, inner = Runs(), mrtpo.replay.response_hidden
+
+    def spied(policy: Any, contexts: Any, responses: Any, context_of: Any, base_of: Any) -> Any:
+        seen.contexts += len(contexts)
+        seen.rows += len(responses)
+        seen.runs += 1
+        return inner(policy, contexts, responses, context_of, base_of)
+
+    monkeypatch.setattr(mrtpo.replay, "response_hidden", spied)
+    return seen
+
+
+def test_what_was_kept_while_sampling_is_not_scored_again(runs: Runs) -> None:
+    policy = text_policy()
+    prompts, rollouts = batch(policy)
+    # `letter` stands in the prompt and `plain` does not: without `plain` is the sampling prompt.
+    plan = plan_replay(policy, prompts, rollouts, NAMES, lambda b, k: "", variants={})
+    assert all((p.untold == rollouts[p.b].prompt_ids) == (p.k == 1) for p in plan.pairs)
+    rows = told_rows(policy, plan, rollouts)
+
+    made = measured(policy, rollouts, plan, 2, token_budget=10_000)
+    assert (runs.runs, runs.rows, runs.contexts) == (1, 2 * 6, 2 * 3)
+    assert_plain(made, rows, "abs_logprob")
+
+    runs.rows = runs.contexts = 0
+    again = measured(policy, rollouts, plan, 2, token_budget=10_000, stored=False)
+    assert (runs.rows, runs.contexts) == (3 * 6, 3 * 3)
+    assert_plain(again, rows, "abs_logprob")
+
+    runs.rows = 0
+    of_all = measured(policy, rollouts, plan, 2, Distance("js"), token_budget=10_000)
+    assert runs.rows == 3 * 6
+    assert_plain(of_all, rows, "js")
+
+    # It is what was kept that is read, in this case alone.
+    forged = [replace(r, logprobs=(-7.5,) * len(r.response_ids)) for r in rollouts]
+    for distance, stored in (("abs_logprob", True), ("abs_logprob", False), ("js", True)):
+        made = measured(policy, forged, plan, 2, Distance(distance), stored=stored)
+        real_BT = made.mask_BT.bool()
+        kept_BT = made.without_BKT[:, 1] == -7.5
+        assert kept_BT[real_BT].all() == (distance == "abs_logprob" and stored)
+        assert not (made.without_BKT[:, 0] == -7.5).any() and not (made.with_BKT == -7.5).any()
+
+
+def test_where_the_prompt_tells_everything_only_what_leaves_some_out_is_scored(runs: Runs) -> None:
+    policy = text_policy()
+    prompts, rollouts = batch(policy)
+    prompts = [replace(p, information=p.information[:1]) for p in prompts]
+    plan = plan_replay(policy, prompts, rollouts, ("letter",), lambda b, k: "", variants={})
+    assert all(p.told == rollouts[p.b].prompt_ids for p in plan.pairs)
+    made = measured(policy, rollouts, plan, 1, token_budget=10_000)
+    assert (runs.rows, runs.contexts) == (6, 2 * 3)  # the whole prompt is what others begin like
+    assert_plain(made, told_rows(policy, plan, rollouts), "abs_logprob")
+
+
+@pytest.mark.parametrize("distance", ["abs_logprob", "js"])
+def test_adding_one_in_is_that_of_plain_rows(distance: str, runs: Runs) -> None:
+    policy = text_policy()
+    prompts, rollouts = batch(policy)
+    plan = plan_replay(
+        policy, prompts, rollouts, NAMES, lambda b, k: "", variants={}, form="add_one_in"
+    )
+    made = measured(policy, rollouts, plan, 2, Distance(distance), token_budget=10_000)
+    # Nothing, `plain` alone, and `letter` alone, which is the sampling prompt.
+    assert runs.rows == (2 if distance == "abs_logprob" else 3) * 6
+    assert_plain(made, told_rows(policy, plan, rollouts), distance)
+
+
+def test_sixteen_rewards_are_replayed_as_plain_rows(runs: Runs) -> None:
+    policy = text_policy(positions=1024)
+    names = tuple(f"rule {k}" for k in range(16))
+    information = tuple(
+        Information(name, "rule", "append", f"Be plain in point {k * k}.")
+        for k, name in enumerate(names)
+    )
+    prompts, rollouts = batch(policy, 2)
+    prompts = [replace(p, information=information) for p in prompts]
+    plan = plan_replay(policy, prompts, rollouts, names, lambda b, k: "", variants={})
+    made = measured(policy, rollouts, plan, 16, token_budget=100_000)
+    assert made.live_BK.shape == (4, 16) and made.live_BK.all()
+    assert (runs.runs, runs.rows, runs.contexts) == (1, 17 * 4, 17 * 2)
+    assert_plain(made, told_rows(policy, plan, rollouts), "abs_logprob")
+
+
+@pytest.mark.parametrize("distance", DISTRIBUTIONAL)
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_a_coarse_replay_is_that_of_lumped_plain_rows(distance: str, k: int) -> None:
+    policy = text_policy()
+    prompts, rollouts = batch(policy)
+    plan = plan_replay(policy, prompts, rollouts, NAMES, lambda b, k: "", variants={})
+    made = measured(policy, rollouts, plan, 2, Distance(distance, k))
+    full = measured(policy, rollouts, plan, 2, Distance(distance))
+    smaller = 0
+    for pair, ids, logp_TV, logq_TV in told_rows(policy, plan, rollouts):
+        at = (pair.b, pair.k, slice(len(ids)))
+        slow = []
+        for logp_V, logq_V, token in zip(logp_TV, logq_TV, ids, strict=True):
+            likeliest = sorted(range(len(logp_V)), key=lambda v, p=logp_V: -float(p[v]))[:k]
+            seen = sorted({token, *likeliest})
+            rest = [v for v in range(len(logp_V)) if v not in seen]
+            lumped = [
+                torch.cat([log_V[seen], log_V[rest].exp().sum().log()[None]])
+                for log_V in (logp_V, logq_V)
+            ]
+            slow += slow_distance(distance, lumped[0][None], lumped[1][None], (0,))
+        assert made.distance_BKT[at].tolist() == pytest.approx(slow, abs=2e-5)
+        assert (made.distance_BKT[at] <= full.distance_BKT[at] + 1e-5).all()
+        smaller += int((made.distance_BKT[at] < full.distance_BKT[at] - 1e-5).sum())
+    assert smaller > 0
+    # What is emitted stays exact.
+    torch.testing.assert_close(made.delta_BKT, full.delta_BKT, rtol=0, atol=1e-6)
+
+
+def test_a_coarse_replay_of_all_tokens_is_the_full_one() -> None:
+    policy = text_policy()
+    prompts, rollouts = batch(policy, 1)
+    plan = plan_replay(policy, prompts, rollouts, NAMES, lambda b, k: "", variants={})
+    full = measured(policy, rollouts, plan, 2, Distance("js")).distance_BKT
+    for k in (policy.vocab_size - 2, policy.vocab_size, 10 * policy.vocab_size):
+        made = measured(policy, rollouts, plan, 2, Distance("js", k)).distance_BKT
+        assert torch.equal(made, full)
+    # One token less and it is lumped: two tokens into one.
+    made = measured(policy, rollouts, plan, 2, Distance("js", policy.vocab_size - 3)).distance_BKT
+    torch.testing.assert_close(made, full, rtol=0, atol=1e-5)
+    # The emitted token alone is no distribution to be lumped.
+    plain, coarse = (
+        measured(policy, rollouts, plan, 2, Distance("abs_logprob", k)).distance_BKT
+        for k in (None, 2)
+    )
+    assert torch.equal(plain, coarse)
+
+
+@pytest.mark.parametrize("distance", ["abs_logprob", "directional_logprob", "js"])
+def test_a_null_replay_of_an_exact_policy_is_nothing(distance: str) -> None:
+    policy = text_policy()
+    _, rollouts = batch(policy)
+    # One row has one shape, however it is run.
+    alone = rollouts[:1]
+    with torch.no_grad():
+        kept_1T, _ = response_logps(
+            policy, [alone[0].prompt_ids], [alone[0].response_ids], [0], 0.7
+        )
+    alone = [replace(alone[0], logprobs=tuple(kept_1T[0].tolist()))]
+    found = null_replay(policy, alone, Distance(distance), temperature=0.7)
+    assert found.shape == (len(alone[0].response_ids),)
+    assert float(found.max()) < (1e-6 if distance == "js" else 1e-30)
+    # Several rows differ by rounding, if at all.
+    found = null_replay(policy, rollouts, Distance(distance), temperature=0.7)
+    assert found.shape == (sum(len(r.response_ids) for r in rollouts),)
+    assert float(found.max()) < 1e-4
+    coarse = null_replay(policy, rollouts, Distance(distance, 3), temperature=0.7)
+    assert float(coarse.max()) < 1e-4
+
+
+@pytest.mark.parametrize("distance", ["abs_logprob", "js"])
+def test_a_null_replay_finds_what_the_shape_of_a_batch_does(
+    distance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = text_policy()
+    _, rollouts = batch(policy)
+    inner = mrtpo.replay.response_hidden
+
+    def noisy(policy: Any, contexts: Any, responses: Any, *args: Any) -> Any:
+        hidden_BTD, mask_BT = inner(policy, contexts, responses, *args)
+        if responses == [rollouts[3].response_ids]:
+            hidden_BTD = hidden_BTD.clone()
+            hidden_BTD[0, 1] *= 1.05  # the second token of the fourth row
+        return hidden_BTD, mask_BT
+
+    monkeypatch.setattr(mrtpo.replay, "response_hidden", noisy)
+    found = null_replay(policy, rollouts, Distance(distance), temperature=0.7)
+    at = sum(len(r.response_ids) for r in rollouts[:3]) + 1
+    assert int(found.argmax()) == at
+    assert float(found[at]) > 1e-4
+    assert float(found[at]) > 10 * float(torch.cat([found[:at], found[at + 1 :]]).max())
+
+
+def test_a_null_replay_notices_that_another_policy_kept_the_log_probabilities() -> None:
+    policy, other = text_policy(0), text_policy(1)
+    _, rollouts = batch(other)
+
+    def most(scorer: Policy, temperature: float) -> float:
+        return float(
+            null_replay(scorer, rollouts, Distance("abs_logprob"), temperature=temperature).max()
+        )
+
+    assert most(other, 0.7) < 1e-4
+    assert most(policy, 0.7) > 0.1
+    assert most(other, 1.0) > 0.1  # kept at another temperature
