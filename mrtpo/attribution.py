@@ -13,6 +13,8 @@ tokens that it speaks for. No gradient flows through anything here.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -42,7 +44,7 @@ def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor
     elif name == "hellinger":
         distance_T = ((p_TV.sqrt() - q_TV.sqrt()).square().sum(-1) / 2).clamp(min=0).sqrt()
     elif name == "js":
-        logm_TV = torch.logaddexp(logp_TV, logq_TV) - torch.log(torch.tensor(2.0))
+        logm_TV = torch.logaddexp(logp_TV, logq_TV) - math.log(2.0)
         from_p = (p_TV * (logp_TV - logm_TV)).nan_to_num(0.0).sum(-1)
         from_q = (q_TV * (logq_TV - logm_TV)).nan_to_num(0.0).sum(-1)
         distance_T = (from_p + from_q) / 2

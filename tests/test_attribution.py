@@ -12,7 +12,9 @@ from torch import Tensor
 from mrtpo.attribution import (
     DIRECTIONAL,
     DISTRIBUTIONAL,
+    LARGEST,
     capped,
+    coarse,
     concentration,
     distribution_distance,
     needs_distribution,
@@ -270,3 +272,47 @@ def test_concentration_of_even_and_of_single_weights() -> None:
     share_B, top_B = concentration(weights_BT, mask_BT)
     assert share_B.tolist() == pytest.approx([1.0, 1 / 20])
     assert top_B.tolist() == pytest.approx([2 / 20, 1.0])
+
+
+def lumped(log_V: Tensor, kept: list[int]) -> list[float]:
+    """Probabilities of `kept`, and that of all others together."""
+    rest = [math.exp(float(x)) for v, x in enumerate(log_V) if v not in kept]
+    return [*(math.exp(float(log_V[v])) for v in kept), math.fsum(rest)]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONAL)
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_coarse_distances_are_those_of_lumped_distributions(name: str, zeros: bool, k: int) -> None:
+    logp_NV, logq_NV = distributions(zeros)
+    ids_N = torch.arange(len(logp_NV)) % 7
+    ids_N[:3] = logp_NV[:3].argmax(1)  # the emitted token is among the k, or is not
+    p_NX, q_NX = coarse(logp_NV, logq_NV, ids_N, k)
+    assert p_NX.shape == q_NX.shape == (len(ids_N), k + 2)
+    ones_N = torch.ones(len(ids_N), dtype=torch.float64)
+    for made_NX in (p_NX, q_NX):
+        torch.testing.assert_close(made_NX.exp().sum(1), ones_N, rtol=0, atol=1e-12)
+    found_N = distribution_distance(name, p_NX, q_NX)
+    full_N = distribution_distance(name, logp_NV, logq_NV)
+    for n, token in enumerate(ids_N.tolist()):
+        kept = sorted({token, *logp_NV[n].topk(k).indices.tolist()})
+        slow = slow_distance(name, lumped(logp_NV[n], kept), lumped(logq_NV[n], kept))
+        assert float(found_N[n]) == pytest.approx(min(slow, LARGEST), abs=1e-9)
+    assert (found_N <= full_N + 1e-9).all()
+    assert (found_N < full_N - 1e-4).any()
+
+
+@pytest.mark.parametrize("name", ["kl", "reverse_kl", "js"])
+def test_a_rest_of_almost_nothing_is_not_nothing(name: str) -> None:
+    # In float32, one minus what is seen rounds to 0 here, and a KL with 0 is infinite.
+    vocab = 1000
+    rest = torch.tensor([[1e-6], [1e-9]], dtype=torch.float64) / (vocab - 3)
+    log_2V = rest.expand(2, vocab).log().clone()
+    log_2V[0, :3] = torch.tensor([0.7, 0.2, 0.1]).log()
+    log_2V[1, :3] = torch.tensor([0.6, 0.3, 0.1]).log()
+    log_2V = log_2V.log_softmax(1).float()
+    for one, other in ((0, 1), (1, 0)):
+        pair = coarse(log_2V[one, None], log_2V[other, None], torch.tensor([1]), 3)
+        found = float(distribution_distance(name, *pair))
+        full = float(distribution_distance(name, log_2V[one, None], log_2V[other, None]))
+        assert found == pytest.approx(full, abs=1e-5)
