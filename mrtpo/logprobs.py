@@ -52,17 +52,16 @@ class ChosenLogp(torch.autograd.Function):
         most_N1 = work_NV.amax(1, keepdim=True)
         chosen_N1 = work_NV.gather(1, ids_N[:, None]) - most_N1
         total_N1 = work_NV.sub_(most_N1).exp_().sum(1, keepdim=True)
-        ctx.save_for_backward(ids_N, total_N1)
-        ctx.work_NV, ctx.temperature, ctx.dtype = work_NV, temperature, logits_NV.dtype
+        # Saved as tensors, or a checkpoint would not know that it holds them.
+        ctx.save_for_backward(ids_N, total_N1, work_NV)
+        ctx.temperature, ctx.dtype = temperature, logits_NV.dtype
         return (chosen_N1 - total_N1.log()).squeeze(1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        ids_N, total_N1 = ctx.saved_tensors
+        # Written over, which autograd notices: a second backward pass is an error.
+        ids_N, total_N1, made_NV = ctx.saved_tensors
         gradient_N1 = gradients[0][:, None] / ctx.temperature
-        made_NV, ctx.work_NV = ctx.work_NV, None
-        if made_NV is None:
-            raise RuntimeError("log-probabilities can be differentiated once: their memory is used")
         made_NV.mul_(-gradient_N1 / total_N1)  # d logp / d logits = onehot − softmax
         made_NV.scatter_add_(1, ids_N[:, None], gradient_N1)
         return made_NV.to(ctx.dtype), None, None
