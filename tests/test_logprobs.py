@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mrtpo import logprobs
 from mrtpo.logprobs import (
+    ChosenLogp,
     budgeted,
     chosen_logps,
     plain_logps,
@@ -196,3 +197,166 @@ def test_budgeted_runs_cover_every_index_once_within_the_budget(budget: int) -> 
 
 def test_budgeted_nothing_is_no_run() -> None:
     assert list(budgeted([], 5)) == []
+
+
+def slow_chosen(logits_NV: Tensor, ids_N: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Values, and gradients of a weighted sum, by autograd in float64."""
+    exact_NV = logits_NV.detach().double().requires_grad_()
+    logps_N = (exact_NV / temperature).log_softmax(1).gather(1, ids_N[:, None])[:, 0]
+    (logps_N * weights_of(ids_N)).sum().backward()
+    return logps_N.detach(), exact_NV.grad  # type: ignore[return-value]
+
+
+def weights_of(ids_N: Tensor) -> Tensor:
+    return torch.linspace(-2, 3, len(ids_N), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.3, 2.5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [0.1, 3.0, 1000.0])
+def test_chosen_log_probabilities_and_their_gradient_are_those_of_float64(
+    dtype: torch.dtype, temperature: float, scale: float
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits_NV = (scale * torch.randn(9, 40, generator=generator)).to(dtype)
+    ids_N = torch.randint(40, (9,), generator=generator)
+    ids_N[:3] = logits_NV[:3].argmax(1)
+    values_N, gradient_NV = slow_chosen(logits_NV, ids_N, temperature)
+    leaf_NV = logits_NV.clone().requires_grad_()
+    # The function works in the memory of what it is given: a copy of the leaf.
+    made_N = ChosenLogp.apply(leaf_NV.clone(), ids_N, temperature)
+    assert made_N.dtype == torch.float32
+    (made_N * weights_of(ids_N).float()).sum().backward()
+    assert leaf_NV.grad is not None and leaf_NV.grad.dtype == dtype
+    torch.testing.assert_close(made_N.double(), values_N, rtol=1e-6, atol=1e-5)
+    # A gradient is rounded once, to the type of the logits.
+    torch.testing.assert_close(
+        leaf_NV.grad.double(), gradient_NV, rtol=torch.finfo(dtype).eps, atol=2e-6
+    )
+
+
+def test_what_pads_in_a_vocabulary_may_be_impossible() -> None:
+    logits_NV = torch.tensor([[1.0, -torch.inf, 0.0], [-torch.inf, 2.0, -torch.inf]])
+    leaf_NV = logits_NV.clone().requires_grad_()
+    made_N = ChosenLogp.apply(leaf_NV.clone(), torch.tensor([2, 1]), 1.0)
+    made_N.sum().backward()
+    assert made_N.tolist() == pytest.approx([-1.3132617, 0.0])
+    assert leaf_NV.grad is not None
+    assert leaf_NV.grad.flatten().tolist() == pytest.approx([-0.7310586, 0, 0.7310586, 0, 0, 0])
+
+
+@pytest.mark.parametrize("chunk", [1 << 24, 3 * 13])
+def test_a_second_backward_pass_is_refused_or_right(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = number_policy()
+    monkeypatch.setattr(logprobs, "CHUNK_LOGITS", chunk)
+    weight = policy.model.lm_head.weight
+    loss = response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 1.0)[0].sum()
+    (once,) = torch.autograd.grad(loss, weight, retain_graph=True)
+    try:
+        (twice,) = torch.autograd.grad(loss, weight)
+    except RuntimeError:
+        return
+    assert chunk < 1 << 24  # a chunk that is recomputed may be so again
+    torch.testing.assert_close(twice, once, rtol=0, atol=1e-6)
+
+
+def with_bias(policy: Policy) -> None:
+    head = torch.nn.Linear(16, 13, bias=True)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        torch.nn.init.normal_(head.weight, std=0.5)
+        torch.nn.init.normal_(head.bias, std=2.0)
+    policy.model.set_output_embeddings(head)
+
+
+@pytest.mark.parametrize("chunk", [1 << 24, 3 * 13])
+@pytest.mark.parametrize("head", ["tied", "bias"])
+def test_heads_with_a_bias_or_tied_to_the_embeddings_are_followed(
+    head: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = number_policy(tie_word_embeddings=head == "tied")
+    if head == "bias":
+        with_bias(policy)
+    shared_in, shared_out = policy.model.get_input_embeddings().weight, policy.head.weight
+    assert (shared_in is shared_out) == (head == "tied")
+    monkeypatch.setattr(logprobs, "CHUNK_LOGITS", chunk)
+    shared, plain = weighted_losses(policy, CONTEXTS, RESPONSES, CONTEXT_OF)
+    assert float(shared.detach()) == pytest.approx(float(plain.detach()), abs=1e-4)
+    made, expected = gradients(policy, shared), gradients(policy, plain)
+    assert_close_gradients(made, expected)
+    names = [name for name, _ in policy.model.named_parameters()]
+    if head == "bias":
+        assert float(expected[names.index("lm_head.bias")].abs().max()) > 0.1
+
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_computes_over_weights_that_stay_float32(dtype: torch.dtype) -> None:
+    policy = number_policy(std=0.3)
+    with torch.no_grad():
+        exact_BT, _ = response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 0.8)
+    policy.compute = dtype
+    seen: list[torch.dtype] = []
+    policy.model.lm_head.register_forward_hook(lambda _, __, made: seen.append(made.dtype))
+    logps_BT, _ = response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 0.8)
+    assert set(seen) == {dtype}
+    assert logps_BT.dtype == torch.float32
+    assert logprobs.log_softmax(policy, torch.randn(2, 16), 1.0).dtype == torch.float32
+    off = float((logps_BT - exact_BT).detach().abs().max())
+    assert 0 < off < (0.1 if dtype == torch.bfloat16 else 0.02)
+    # The softmax is float32, whatever the logits are: its probabilities sum to 1.
+    total_N = logprobs.log_softmax(policy, torch.randn(50, 16), 1.0).exp().sum(1)
+    torch.testing.assert_close(total_N, torch.ones(50), rtol=0, atol=1e-6)
+
+    made = gradients(policy, logps_BT.sum())
+    assert all(parameter.dtype == torch.float32 for parameter in policy.model.parameters())
+    assert all(gradient.dtype == torch.float32 for gradient in made)
+    policy.compute = None
+    expected = gradients(
+        policy, response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 0.8)[0].sum()
+    )
+    largest = max(float(gradient.abs().max()) for gradient in expected)
+    for one, other in zip(made, expected, strict=True):
+        assert float((one - other).abs().max()) < 0.05 * largest
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_half_precision_chunks_are_recomputed_in_half_precision(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = number_policy(std=0.3)
+    policy.compute = dtype
+    before_BT, _ = response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 0.8)
+    expected = gradients(policy, before_BT.sum())
+    monkeypatch.setattr(logprobs, "CHUNK_LOGITS", 3 * 13)
+    seen: list[torch.dtype] = []
+    policy.model.lm_head.register_forward_hook(lambda _, __, made: seen.append(made.dtype))
+    logps_BT, _ = response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 0.8)
+    made = gradients(policy, logps_BT.sum())  # outside of the block that sets the type
+    assert set(seen) == {dtype} and len(seen) > 10
+    torch.testing.assert_close(logps_BT, before_BT, rtol=0, atol=1e-5)
+    largest = max(float(gradient.abs().max()) for gradient in expected)
+    for one, other in zip(made, expected, strict=True):
+        assert float((one - other).abs().max()) < 0.02 * largest
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_identical_calls_in_half_precision_give_identical_numbers(dtype: torch.dtype) -> None:
+    policy = number_policy()
+    policy.compute = dtype
+    with torch.no_grad():
+        one, other = (
+            response_logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, 0.8)[0] for _ in range(2)
+        )
+    assert torch.equal(one, other)
+
+
+def test_sharing_is_counted_for_what_it_costs() -> None:
+    shared, whole = number_policy(), number_policy("gemma3")
+    assert logprobs.row_size(shared, 100, 10, 4) == 100 + 4 * (10 + 25)
+    assert logprobs.row_size(whole, 100, 10, 4) == 4 * 110
+    assert logprobs.row_size(shared, 100, 10, 0) == 100
