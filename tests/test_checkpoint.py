@@ -55,6 +55,18 @@ def test_what_is_restored_goes_on_to_the_bit(tmp_path: Path) -> None:
     assert not states_equal(model, other)
 
 
+def test_a_second_model_is_kept_beside_the_first(tmp_path: Path) -> None:
+    (model, optimizer), (averaged, _) = pair(1), pair(2)
+    folder = checkpoint.save(tmp_path, 1, model, optimizer, {}, averaged)
+    other, other_optimizer = pair(3)
+    second, _ = pair(4)
+    checkpoint.restore(folder, other, other_optimizer, second)
+    assert states_equal(other, model) and states_equal(second, averaged)
+    assert not states_equal(other, second)
+    alone = checkpoint.save(tmp_path, 2, model, optimizer, {})
+    assert not (alone / "averaged.safetensors").exists()
+
+
 def test_a_tied_model_is_restored_and_stays_tied(tmp_path: Path) -> None:
     one, other = text_policy(0), text_policy(1)
     optimizers = [torch.optim.AdamW(p.model.parameters()) for p in (one, other)]

@@ -97,6 +97,18 @@ def test_a_name_that_begins_like_a_number_stays_a_name(tmp_path: Path, text: str
     [
         ({"data": {"path": "x"}}, "data.path has no meaning with data.source: synthetic"),
         ({"train": {"steps": 3, "warmup_steps": 4}}, "train.warmup_steps must not exceed"),
+        (
+            {"train": {"prompts_per_step": 2, "processes": 3}},
+            r"train.processes must not exceed train.prompts_per_step \(2\)",
+        ),
+        (
+            {"train": {"method": "mrtpo_permuted"}, "replay": {"max_rewards": 1}},
+            "mrtpo_permuted needs replay.max_rewards above 1",
+        ),
+        (
+            {"rewards": {"overlong": 8}, "sampling": {"max_new_tokens": 8}},
+            "rewards.overlong must be below sampling.max_new_tokens",
+        ),
         ({"model": {"hidden_size": 10, "heads": 4}}, "hidden_size must be an even multiple"),
         ({"model": {"hidden_size": 12, "heads": 4}}, "hidden_size must be an even multiple"),
     ],
