@@ -1,11 +1,13 @@
-"""A cache for sampling that grows in place.
+"""Token by token: the caches of rows that are being sampled.
 
-The library's cache copies all keys and values at every token. This one writes each token into room
-that was set aside, and copies only when the room is used up or rows leave. Not for gradients.
+Rows share the keys of their prompts (`attention`) and append their own in place. Where they cannot,
+a row has a copy, which also grows in place: the library's cache copies everything at every token.
+Not for gradients.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +15,9 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-ROOM = 64  # tokens, at least; a quarter of the length where that is more
+from mrtpo.attention import SharedCache, with_room
+from mrtpo.policy import Policy
+from mrtpo.prefix import Ids, folds, forward, forward_shared, prefill, right_padded
 
 
 class GrowingLayer(DynamicLayer):
@@ -22,19 +26,14 @@ class GrowingLayer(DynamicLayer):
     keys: Any
     values: Any
 
-    def __init__(self, keys: Tensor, values: Tensor, rows: Tensor) -> None:
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
         super().__init__()
         self.lazy_initialization(keys, values)
-        self._take(keys[rows], values[rows])
+        self._take(keys, values)
 
     def _take(self, keys: Tensor, values: Tensor) -> None:
-        rows, heads, length, width = keys.shape
-        room = length + max(ROOM, length // 4)
-        self._keys = keys.new_empty(rows, heads, room, width)
-        self._values = values.new_empty(rows, heads, room, values.shape[3])
-        self._keys[:, :, :length] = keys
-        self._values[:, :, :length] = values
-        self._show(length)
+        self._keys, self._values = with_room(keys), with_room(values)
+        self._show(keys.shape[2])
 
     def _show(self, length: int) -> None:
         self.keys, self.values = self._keys[:, :, :length], self._values[:, :, :length]
@@ -54,11 +53,51 @@ class GrowingLayer(DynamicLayer):
         self._take(self.keys[beam_idx], self.values[beam_idx])
 
 
-def growing(cache: DynamicCache, rows: Any) -> DynamicCache:
-    """The cache of `rows`, growing in place where its layers are plain keys and values."""
-    if not torch.is_grad_enabled() and all(type(layer) is DynamicLayer for layer in cache.layers):
-        plain: list[Any] = cache.layers
-        cache.layers = [GrowingLayer(layer.keys, layer.values, rows) for layer in plain]
-    else:
-        cache.reorder_cache(rows)  # which layers with a state have too
-    return cache
+class Decoder:
+    """Rows that are sampled, each after its prompt; `hidden_AD` predicts their next tokens.
+
+    Row a answers `prompts[rows[a]]`. Models that cannot share take prompts of one length.
+    """
+
+    def __init__(self, policy: Policy, prompts: Sequence[Ids], rows: Sequence[int]) -> None:
+        self.policy = policy
+        self.cache: Any
+        self.mask_AL: Tensor | None = None  # of the cache, where every row has its own
+        if not policy.shares:  # every row runs its own prompt
+            ids_AL, self.mask_AL = right_padded(
+                [prompts[c] for c in rows], policy.pad_id, policy.device
+            )
+            self.cache = DynamicCache(config=policy.model.config)
+            self.hidden_AD = forward(policy, ids_AL, self.mask_AL, None, self.cache)[:, -1]
+            self.length_A = self.mask_AL.sum(1)
+            return
+        prefix = prefill(policy, prompts).select(rows)
+        self.hidden_AD = prefix.last_CD
+        self.length_A = prefix.mask_CL.sum(1)
+        self.cache = SharedCache(prefix.levels, growing=True)
+        if not folds(policy, prefix.levels, 1):
+            self.cache, self.mask_AL = self.cache.expanded()
+            layers: list[Any] = self.cache.layers
+            self.cache.layers = [GrowingLayer(layer.keys, layer.values) for layer in layers]
+
+    def step(self, token_A: Tensor) -> None:
+        """Append a token to every row."""
+        ids_A1, positions_A1 = token_A[:, None], self.length_A[:, None]
+        if isinstance(self.cache, SharedCache):
+            hidden_A1D = forward_shared(self.policy, ids_A1, positions_A1, self.cache)
+        else:
+            assert self.mask_AL is not None
+            self.mask_AL = torch.cat([self.mask_AL, torch.ones_like(ids_A1)], 1)
+            hidden_A1D = forward(self.policy, ids_A1, self.mask_AL, positions_A1, self.cache)
+        self.hidden_AD = hidden_A1D[:, -1]
+        self.length_A = self.length_A + 1
+
+    def keep(self, kept_A: Tensor) -> None:
+        """Go on with some of the rows."""
+        self.length_A = self.length_A[kept_A]
+        if isinstance(self.cache, SharedCache):
+            self.cache = self.cache.keep(kept_A.tolist())
+        else:
+            assert self.mask_AL is not None
+            self.mask_AL = self.mask_AL[kept_A]
+            self.cache.reorder_cache(kept_A)  # which layers with a state have too

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mrtpo.decoding import growing
+from mrtpo.decoding import Decoder
 from mrtpo.logprobs import log_softmax
 from mrtpo.policy import Policy
-from mrtpo.prefix import forward, prefill
 from mrtpo.records import Rollout
 
 
@@ -61,12 +59,7 @@ def generate(
         ]  # fmt: skip
     device = policy.device
     owner = [c for c in range(len(prompts)) for _ in range(samples)]
-    contexts = [ids for _, ids in prompts]
-    if not policy.shares:  # every row runs its own prompt
-        contexts, owner = [contexts[c] for c in owner], list(range(len(owner)))
-    prefix = prefill(policy, contexts)
-    owner_B = torch.tensor(owner, device=device)
-    cache = growing(prefix.cache, owner_B)
+    rows = Decoder(policy, [ids for _, ids in prompts], owner)
     draws_BT = torch.tensor(
         np.stack(
             [
@@ -81,24 +74,21 @@ def generate(
     ids_BT = torch.full((len(owner), max_new_tokens), -1, device=device)
     logps_BT = torch.zeros((len(owner), max_new_tokens), device=device)
     active_A = torch.arange(len(owner), device=device)
-    mask_AL, hidden_AD = prefix.mask_CL[owner_B], prefix.last_CD[owner_B]
-    length_A = mask_AL.sum(1)
     for t in range(max_new_tokens):
         token_A, logp_A = pick(
-            log_softmax(policy, hidden_AD, temperature or 1.0), draws_BT[active_A, t], temperature
+            log_softmax(policy, rows.hidden_AD, temperature or 1.0),
+            draws_BT[active_A, t],
+            temperature,
         )
         ids_BT[active_A, t], logps_BT[active_A, t] = token_A, logp_A
         going = ~torch.isin(token_A, ends)
         if not going.any() or t + 1 == max_new_tokens:
             break
         if not going.all():
-            kept: Any = going.nonzero().squeeze(1)
-            cache.reorder_cache(kept)
-            active_A, token_A = active_A[kept], token_A[kept]
-            mask_AL, length_A = mask_AL[kept], length_A[kept]
-        mask_AL = torch.cat([mask_AL, mask_AL.new_ones(len(mask_AL), 1)], 1)
-        hidden_AD = forward(policy, token_A[:, None], mask_AL, length_A[:, None], cache)[:, -1]
-        length_A = length_A + 1
+            kept_A = going.nonzero().squeeze(1)
+            rows.keep(kept_A)
+            active_A, token_A = active_A[kept_A], token_A[kept_A]
+        rows.step(token_A)
     return _rollouts(policy, prompts, samples, ids_BT.tolist(), logps_BT.tolist())
 
 

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from mrtpo.policy import Policy
 from mrtpo.prefix import Ids, response_hidden, right_padded
 
+CACHED_LOGITS = 1 << 20  # the same where only the processor's cache matters
 CHUNK_LOGITS = 1 << 24  # numbers in one (positions, vocabulary) block: 64 MiB in float32
 
 
@@ -82,6 +83,9 @@ def chosen_logps(
     real = mask_BT.bool()
     hidden_ND, ids_N = hidden_BTD[real], ids_BT[real]
     chunk = max(1, CHUNK_LOGITS // policy.vocab_size)
+    if not torch.is_grad_enabled() and policy.device.type == "cpu":
+        # What fits a processor's cache is read there by all passes over it.
+        chunk = min(chunk, max(64, CACHED_LOGITS // policy.vocab_size))
     pieces = []
     for h, i in zip(hidden_ND.split(chunk), ids_N.split(chunk), strict=True):
         if torch.is_grad_enabled() and len(hidden_ND) > chunk:

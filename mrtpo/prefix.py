@@ -3,17 +3,18 @@
 Many rows answer the same context (a group in the update, a group under each replay context), and
 the contexts of one prompt begin alike. So each base context is run once (`prefill`), a context
 that begins like its base runs only what differs (`extend`), and rows run only their responses;
-caches are handed down, and gradients flow through them.
+keys and values are shared (`attention`), and gradients flow through them.
 
-Layout: contexts are padded on the left, responses on the right, and the cache positions that a row
-does not have are masked, wherever they lie; `position_ids` count the tokens that a row has. Models
-that cannot share (`Policy.shares`) run whole rows, padded on the right.
+Rows are padded on the right; positions of a base that a context does not have are masked, wherever
+they lie; `position_ids` count the tokens that a row has. Models that cannot share
+(`Policy.shares`) run whole rows.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,36 +22,30 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from mrtpo.attention import NAME, Level, SharedCache, worth_folding
 from mrtpo.policy import Policy
 
 Ids = Sequence[int]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prefix:
-    """Contexts C that have been run: last hidden states, which cache positions each has, and the
-    cache itself."""
+    """Contexts C that have been run: the last hidden state of each, and what it attended to."""
 
     last_CD: Tensor
-    mask_CL: Tensor
-    cache: DynamicCache
+    levels: tuple[Level, ...]
+
+    @property
+    def mask_CL(self) -> Tensor:
+        """Which positions of all levels each context has."""
+        return torch.cat([level.mask_BL for level in self.levels], 1)
 
     def select(self, rows: Sequence[int]) -> Prefix:
-        """One row for each context named. The cache is handed over: `self` is used up."""
-        if list(rows) == list(range(len(self.mask_CL))):
+        """One row for each context named."""
+        if list(rows) == list(range(len(self.last_CD))):
             return self
-        index_B: Any = torch.tensor(rows, device=self.mask_CL.device)
-        self.cache.reorder_cache(index_B)
-        return Prefix(self.last_CD[index_B], self.mask_CL[index_B], self.cache)
-
-
-def left_padded(rows: Sequence[Ids], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """`ids_BL` and `mask_BL`, rows ending at the right edge."""
-    length = max(len(row) for row in rows)
-    padded = [[pad_id] * (length - len(row)) + list(row) for row in rows]
-    lengths_B1 = torch.tensor([[len(row)] for row in rows])
-    mask_BL = (torch.arange(length) >= length - lengths_B1).long()
-    return torch.tensor(padded).to(device), mask_BL.to(device)
+        index_B = torch.tensor(rows, device=self.last_CD.device)
+        return Prefix(self.last_CD[index_B], tuple(level.select(rows) for level in self.levels))
 
 
 def right_padded(rows: Sequence[Ids], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -64,10 +59,20 @@ def right_padded(rows: Sequence[Ids], pad_id: int, device: torch.device) -> tupl
 
 def prefill(policy: Policy, contexts: Sequence[Ids]) -> Prefix:
     """Run each context once."""
-    ids_CL, mask_CL = left_padded(contexts, policy.pad_id, policy.device)
+    ids_CL, mask_CL = right_padded(contexts, policy.pad_id, policy.device)
     cache = DynamicCache(config=policy.model.config)
-    hidden_CLD = forward(policy, ids_CL, mask_CL, (mask_CL.cumsum(1) - 1).clamp(min=0), cache)
-    return Prefix(hidden_CLD[:, -1], mask_CL, cache)
+    hidden_CLD = forward(policy, ids_CL, mask_CL, None, cache)
+    layers: list[Any] = cache.layers
+    level = Level(
+        tuple(layer.keys for layer in layers), tuple(layer.values for layer in layers),
+        tuple(range(len(contexts))), mask_CL,
+    )  # fmt: skip
+    return Prefix(_last(hidden_CLD, mask_CL), (level,))
+
+
+def _last(hidden_CLD: Tensor, mask_CL: Tensor) -> Tensor:
+    """The hidden state of each row's last token."""
+    return hidden_CLD[torch.arange(len(mask_CL), device=mask_CL.device), mask_CL.sum(1) - 1]
 
 
 def extend(
@@ -76,22 +81,58 @@ def extend(
 ) -> Prefix:  # fmt: skip
     """`contexts`, of which each begins like `bases[base_of[c]]`, run from where they differ.
 
-    `prefix` is that of `bases`. What a base has and a context has not stays in the cache, masked.
+    `prefix` is that of `bases`. What a base has and a context has not is masked.
     """
-    device = policy.device
     shared = [
         min(common_length(bases[b], context), len(context) - 1)
         for b, context in zip(base_of, contexts, strict=True)
     ]
-    rows = prefix.select(base_of)
-    shared_C1 = torch.tensor(shared, device=device)[:, None]
-    kept_CL = rows.mask_CL * (rows.mask_CL.cumsum(1) <= shared_C1)
+    (level,) = prefix.select(base_of).levels
+    shared_C1 = torch.tensor(shared, device=policy.device)[:, None]
+    kept_CL = level.mask_BL * (level.mask_BL.cumsum(1) <= shared_C1)
+    level = Level(level.keys, level.values, level.index, kept_CL)
     suffixes = [context[n:] for context, n in zip(contexts, shared, strict=True)]
-    ids_CS, suffix_CS = left_padded(suffixes, policy.pad_id, device)
-    mask_CL = torch.cat([kept_CL, suffix_CS], 1)
-    positions_CS = (shared_C1 + suffix_CS.cumsum(1) - 1).clamp(min=0)
-    hidden_CSD = forward(policy, ids_CS, mask_CL, positions_CS, rows.cache)
-    return Prefix(hidden_CSD[:, -1], mask_CL, rows.cache)
+    ids_CS, mask_CS = right_padded(suffixes, policy.pad_id, policy.device)
+    hidden_CSD, keys, values = continued(policy, (level,), ids_CS, mask_CS)
+    own = Level(keys, values, tuple(range(len(contexts))), mask_CS)
+    return Prefix(_last(hidden_CSD, mask_CS), (level, own))
+
+
+def continued(
+    policy: Policy, levels: Sequence[Level], ids_BT: Tensor, mask_BT: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Run tokens that follow what rows share. Returns hidden states, own keys and own values."""
+    cache = SharedCache(levels)
+    lengths_B1 = sum(level.mask_BL.sum(1, keepdim=True) for level in levels)
+    positions_BT = lengths_B1 + torch.arange(ids_BT.shape[1], device=ids_BT.device)
+    if folds(policy, levels, ids_BT.shape[1]):
+        hidden_BTD = forward_shared(policy, ids_BT, positions_BT, cache)
+        return hidden_BTD, tuple(cache.keys), tuple(cache.values)
+    copied, mask_BL = cache.expanded()
+    mask_BL = torch.cat([mask_BL, mask_BT], 1)
+    hidden_BTD = forward(policy, ids_BT, mask_BL, positions_BT, copied)
+    layers: list[Any] = copied.layers
+    new = slice(-ids_BT.shape[1], None)
+    return (
+        hidden_BTD,
+        tuple(layer.keys[:, :, new] for layer in layers),
+        tuple(layer.values[:, :, new] for layer in layers),
+    )
+
+
+def folds(policy: Policy, levels: Sequence[Level], tokens: int) -> bool:
+    """Whether rows attend to shared keys as they are: in float32, for models whose attention can
+    be exchanged, where it is worth it. Else every row gets a copy of its keys.
+    """
+    model = policy.model
+    heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
+    return (
+        heads is not None
+        and policy.compute is None
+        and model.dtype == torch.float32
+        and getattr(model, "_supports_attention_backend", False)
+        and worth_folding(levels, heads, tokens)
+    )
 
 
 def common_length(first: Ids, second: Ids) -> int:
@@ -139,11 +180,7 @@ def response_hidden(
     if ids_BT.shape[1] == 1:
         return first_B1D, mask_BT
     # The last token of a response predicts nothing.
-    inputs_BT, inputs_mask_BT = ids_BT[:, :-1], mask_BT[:, :-1]
-    lengths_B1 = rows.mask_CL.sum(1, keepdim=True)
-    positions_BT = lengths_B1 + torch.arange(inputs_BT.shape[1], device=policy.device)
-    mask_BL = torch.cat([rows.mask_CL, inputs_mask_BT], 1)
-    rest_BTD = forward(policy, inputs_BT, mask_BL, positions_BT, rows.cache)
+    rest_BTD, _, _ = continued(policy, rows.levels, ids_BT[:, :-1], mask_BT[:, :-1])
     return torch.cat([first_B1D, rest_BTD], 1), mask_BT
 
 
@@ -176,6 +213,28 @@ def forward(
         return policy.model.base_model(
             input_ids=ids, cache=cache, use_cache=cache is not None, **given
         ).last_hidden_state
+
+
+def forward_shared(policy: Policy, ids: Tensor, positions: Tensor, cache: SharedCache) -> Tensor:
+    """Last hidden states of rows that attend to shared keys."""
+    with exchanged(policy.model):
+        return policy.model.base_model(
+            input_ids=ids, position_ids=positions, cache=cache, use_cache=True,
+            # The library makes no mask where it is given one; the levels have theirs.
+            attention_mask=torch.ones(1, 1, 1, 1, dtype=torch.bool, device=ids.device),
+        ).last_hidden_state  # fmt: skip
+
+
+@contextmanager
+def exchanged(model: Any) -> Iterator[None]:
+    """The model's layers attend by `attention.attend` in this block."""
+    config = model.config
+    before = config._attn_implementation
+    config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ from mrtpo.logprobs import (
     stacked,
 )
 from mrtpo.policy import Policy
-from mrtpo.prefix import left_padded, response_hidden, right_padded
+from mrtpo.prefix import response_hidden, right_padded
 
 # Contexts of different lengths; several rows for each, out of order; responses of length 1 too.
 CONTEXTS = [[3, 1, 4], [1], [5, 9, 2, 6, 5, 3, 5, 8], [9, 7]]
@@ -175,10 +175,8 @@ def test_an_empty_response_is_refused() -> None:
         response_logps(number_policy(), [[1]], [[2], []], [0, 0], 1.0)
 
 
-def test_padding_stands_on_the_side_it_should() -> None:
+def test_rows_are_padded_on_the_right() -> None:
     device = torch.device("cpu")
-    ids, mask = left_padded([[1, 2, 3], [4]], 9, device)
-    assert (ids.tolist(), mask.tolist()) == ([[1, 2, 3], [9, 9, 4]], [[1, 1, 1], [0, 0, 1]])
     ids, mask = right_padded([[1, 2, 3], [4]], 9, device)
     assert (ids.tolist(), mask.tolist()) == ([[1, 2, 3], [4, 9, 9]], [[1, 1, 1], [1, 0, 0]])
     assert stacked([[0.5, 1.5], [2.5]], device).tolist() == [[0.5, 1.5], [2.5, 0.0]]
