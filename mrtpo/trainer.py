@@ -110,6 +110,7 @@ class Trainer:
             lr=settings.train.learning_rate,
             betas=(0.9, 0.95),
             weight_decay=settings.train.weight_decay,
+            fused=True,
         )
         # Half precision underflows without it; it does nothing elsewhere.
         self.scaler = torch.amp.GradScaler(
