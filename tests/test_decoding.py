@@ -9,7 +9,10 @@ import pytest
 import torch
 from helpers import KINDS, WHOLE, number_policy
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
+from mrtpo import decoding
+from mrtpo.decoding import GrowingLayer
 from mrtpo.generate import generate, pick, uniforms
 from mrtpo.policy import Policy
 from mrtpo.records import Rollout
@@ -59,6 +62,14 @@ def assert_as_one_by_one(policy: Policy, rollouts: list[Rollout], limit: int) ->
         assert rollout.logprobs == pytest.approx(logps, abs=1e-5)
 
 
+@pytest.fixture(params=["folded", "copied"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows attend to the keys of their prompts where their model can, or each has a copy."""
+    if request.param == "copied":
+        monkeypatch.setattr(decoding, "folds", lambda *_: False)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", [*KINDS, *WHOLE])
 def test_rows_that_end_at_different_times_are_those_of_the_library(kind: str) -> None:
     policy = number_policy(kind, ends=(0, 7), std=0.2)
@@ -68,6 +79,7 @@ def test_rows_that_end_at_different_times_are_those_of_the_library(kind: str) ->
     assert_as_one_by_one(policy, rollouts, 12)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "falcon", "gemma3"])
 def test_long_responses_outgrow_their_room(kind: str) -> None:
     policy = number_policy(kind, vocab=150, ends=(0,), std=0.1, positions=256)
@@ -77,12 +89,14 @@ def test_long_responses_outgrow_their_room(kind: str) -> None:
     assert_as_one_by_one(policy, rollouts, 170)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("heads", [1, 2, 4])
 def test_grouped_heads_share_their_keys(heads: int) -> None:
     policy = number_policy("qwen2", num_key_value_heads=heads, ends=(0,), std=0.3)
     assert_as_one_by_one(policy, made(policy, 4, 20), 20)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_one_row_after_one_token_and_many_after_many(kind: str) -> None:
     policy = number_policy(kind, ends=(0,), std=0.3, positions=128)
@@ -124,3 +138,34 @@ def test_sampling_leaves_the_model_as_it_was() -> None:
     assert policy.model.config._attn_implementation == attention
     assert all(torch.equal(value, before[n]) for n, value in policy.model.state_dict().items())
     assert not any(p.grad is not None for p in policy.model.parameters())
+
+
+def test_a_layer_that_grows_in_place_holds_what_the_library_s_holds() -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def states(rows: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values, whose widths may differ."""
+        return (
+            torch.randn(rows, 2, length, 4, generator=generator),
+            torch.randn(rows, 2, length, 6, generator=generator),
+        )
+
+    first = states(5, 3)
+    plain, made = DynamicLayer(), GrowingLayer(*first)
+    plain.update(*first)
+    buffers = set()
+    for turn in range(200):
+        rows = plain.keys.shape[0]
+        if turn in (20, 90, 150):
+            index: Any = torch.tensor([[3, 0, 1, 4], [2, 2, 0], [1]][turn // 70])
+            plain.reorder_cache(index)
+            made.reorder_cache(index)
+            rows = len(index)
+        new = states(rows, 1 if turn % 50 else 7)
+        for one, other in zip(made.update(*new), plain.update(*new), strict=True):
+            assert torch.equal(one, other)
+        assert torch.equal(made.keys, plain.keys) and torch.equal(made.values, plain.values)
+        assert made.get_seq_length() == plain.get_seq_length()
+        assert made.get_mask_sizes(1) == plain.get_mask_sizes(1)
+        buffers.add(made.keys.data_ptr())
+    assert 4 <= len(buffers) < 12  # most tokens are written in place

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import KINDS, WHOLE, number_policy, text_policy
+from helpers import KINDS, WHOLE, assert_close_policies, number_policy, text_policy, trainer
 from torch import Tensor
 
 from mrtpo import prefix
@@ -76,6 +76,7 @@ def assert_same_gradients(made: Sequence[Tensor], expected: Sequence[Tensor]) ->
             assert float((one - other).abs().max()) < 1e-5 * max(1.0, largest)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", KINDS)
 def test_shared_rows_have_the_hidden_states_of_whole_rows(kind: str) -> None:
     policy = number_policy(kind)
@@ -87,6 +88,14 @@ def test_shared_rows_have_the_hidden_states_of_whole_rows(kind: str) -> None:
     torch.testing.assert_close(shared_BTD[real_BT], whole_BTD[real_BT], rtol=0, atol=1e-5)
 
 
+@pytest.fixture(params=["folded", "copied"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows attend to shared keys where their model can, or every row has a copy."""
+    if request.param == "copied":
+        monkeypatch.setattr(prefix, "folds", lambda *_: False)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", KINDS)
 def test_contexts_run_from_where_they_leave_their_base_are_plain_rows(kind: str) -> None:
     policy = number_policy(kind)
@@ -128,6 +137,7 @@ def test_an_extended_context_has_its_own_tokens_and_no_more_of_its_base() -> Non
     torch.testing.assert_close(made.last_CD, alone.last_CD, rtol=0, atol=1e-5)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", ["qwen3", "gpt2"])
 def test_numbers_do_not_depend_on_order_bases_or_batch(kind: str) -> None:
     policy = number_policy(kind)
@@ -341,3 +351,41 @@ def test_models_that_cannot_share_sample_as_decoding_without_a_cache_does(
                 policy, rollout.prompt_ids, rollout.response_ids, temperature or 1.0
             )
         torch.testing.assert_close(torch.tensor(rollout.logprobs), plain_T, rtol=0, atol=1e-5)
+
+
+def texts(kind: str) -> Policy:
+    """A policy of any kind with a real tokenizer."""
+    tokenizer = text_policy().tokenizer
+    end = tokenizer.eos_token_id
+    made = number_policy(kind, vocab=len(tokenizer), ends=(end,), positions=256, std=0.3)
+    return Policy(made.model, tokenizer, made.end_ids, tokenizer.pad_token_id, 256)
+
+
+def updated(state: Path, policy: Policy, budget: int) -> tuple[Policy, dict[str, float]]:
+    train = {"method": "mrtpo", "learning_rate": 1.0, "warmup_steps": 0, "max_grad_norm": 1e9,
+             "micro_batch_tokens": budget}  # fmt: skip
+    replay = {"distance": "js", "gain_every": 0}
+    made = trainer(state, {"train": train, "replay": replay}, policy=policy)
+    made.optimizer = torch.optim.SGD(policy.model.parameters(), lr=1.0)
+    metrics, _ = made.one_step()
+    return made.policy, metrics
+
+
+@pytest.mark.parametrize("kind", ["gemma3", "mistral", "lfm2", "llama"])
+def test_whole_rows_train_as_rows_one_by_one_and_as_shared_ones(kind: str, tmp_path: Path) -> None:
+    assert (sharing_fault(texts(kind)) is None) == (kind == "llama")
+    start = texts(kind).model.state_dict()
+    together, metrics = updated(tmp_path, replace(texts(kind), shares=False), 100_000)
+    assert metrics["policy/grad_norm"] > 0.01
+    assert (
+        max(float((start[n] - v).abs().max()) for n, v in together.model.state_dict().items())
+        > 0.001
+    )
+    # Rows by themselves are not padded; where it can be, contexts are shared.
+    others = [updated(tmp_path, replace(texts(kind), shares=False), 1)]
+    if kind == "llama":
+        others.append(updated(tmp_path, texts(kind), 100_000))
+    for other, other_metrics in others:
+        assert_close_policies(other, together, 1e-5 * max(1.0, metrics["policy/grad_norm"]))
+        for name in ("policy/loss", "policy/grad_norm", "policy/entropy", "reward/total/mean"):
+            assert other_metrics[name] == pytest.approx(metrics[name], rel=1e-4, abs=1e-5), name
