@@ -339,6 +339,11 @@ class Settings(Section):
             raise ValueError("rewards.overlong must be below sampling.max_new_tokens")
         if self.train.warmup_steps > self.train.steps:
             raise ValueError("train.warmup_steps must not exceed train.steps")
+        if self.train.processes > 1 and ":" in self.model.device:
+            raise ValueError(
+                f"model.device {self.model.device} is one device; with train.processes above 1 use "
+                "auto or cpu"
+            )
         if self.train.processes > self.train.prompts_per_step:
             raise ValueError(
                 f"train.processes must not exceed train.prompts_per_step "

@@ -19,19 +19,20 @@ from mrtpo.records import Information, Message, Prompt, Rollout
 def chosen_information(prompt: Prompt, variants: Mapping[str, str]) -> dict[str, Information]:
     """The information of each reward: the variant asked for, else the first one listed.
 
-    Raises ValueError naming the reward and its variants.
+    A prompt that says nothing of a reward has none for it. Raises ValueError naming the reward and
+    its variants where it says something, but not what was asked for.
     """
     chosen: dict[str, Information] = {}
     for entry in prompt.information:
         wanted = variants.get(entry.reward, entry.variant)
         if entry.variant == wanted:
             chosen.setdefault(entry.reward, entry)
-    for reward in variants:
-        if reward not in chosen:
-            known = [e.variant for e in prompt.information if e.reward == reward]
+    for reward, wanted in variants.items():
+        offered = [e.variant for e in prompt.information if e.reward == reward]
+        if offered and reward not in chosen:
             raise ValueError(
-                f"replay.variants: {reward}: {variants[reward]!r} is not offered by prompt "
-                f"{prompt.id}; it offers: {', '.join(known) or 'nothing for this reward'}"
+                f"replay.variants: {reward}: {wanted!r} is not offered by prompt {prompt.id}; it "
+                f"offers: {', '.join(offered)}"
             )
     return chosen
 

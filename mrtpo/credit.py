@@ -79,16 +79,17 @@ def rewards_of(rollout: Rollout, settings: Settings) -> tuple[Reward, ...]:
 
 
 def check_names(names: Sequence[str], settings: Settings) -> None:
-    """Raise ValueError where `rewards` names a reward that the task does not have."""
+    """Raise ValueError where a setting names a reward that the task does not have."""
     rewards = settings.rewards
     for key, named in (
-        ("weights", [*rewards.weights]),
-        ("requires", [*rewards.requires, *rewards.requires.values()]),
+        ("rewards.weights", [*rewards.weights]),
+        ("rewards.requires", [*rewards.requires, *rewards.requires.values()]),
+        ("replay.variants", [*settings.replay.variants]),
     ):
         for name in named:
             if name not in names:
                 raise ValueError(
-                    f"rewards.{key}: {name} is no reward of this task; accepted: {', '.join(names)}"
+                    f"{key}: {name} is no reward of this task; accepted: {', '.join(names)}"
                 )
 
 

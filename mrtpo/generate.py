@@ -99,7 +99,7 @@ def pick(logps_AV: Tensor, draw_A: Tensor, temperature: float) -> tuple[Tensor, 
     if temperature == 0:
         logp_A, token_A = logps_AV.max(1)
         return token_A, logp_A
-    cumulative_AV = logps_AV.double().exp().cumsum(1)
+    cumulative_AV = logps_AV.exp().cumsum(1, dtype=torch.float64)
     target_A1 = (draw_A * cumulative_AV[:, -1])[:, None]
     token_A = torch.searchsorted(cumulative_AV, target_A1, right=True).squeeze(1)
     token_A = token_A.clamp(max=logps_AV.shape[1] - 1)

@@ -99,7 +99,7 @@ def in_processes(settings: Settings) -> bool:
     """Run the stage `train` in `train.processes` processes, unless this is one of them or they are
     one. They read the settings from the file that this command was given.
 
-    Raises RuntimeError where one of them fails.
+    Ends the command where one of them fails.
     """
     count = settings.train.processes
     if count == 1 or "WORLD_SIZE" in os.environ:
@@ -115,7 +115,7 @@ def in_processes(settings: Settings) -> bool:
             launched.terminate()  # it stops the others, and goes when they are gone
             raise
     if status:
-        raise RuntimeError(f"a training process failed (exit status {status}); see above")
+        raise SystemExit(f"train: a process failed (exit status {status}); see above")
     return True
 
 

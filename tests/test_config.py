@@ -98,6 +98,10 @@ def test_a_name_that_begins_like_a_number_stays_a_name(tmp_path: Path, text: str
         ({"data": {"path": "x"}}, "data.path has no meaning with data.source: synthetic"),
         ({"train": {"steps": 3, "warmup_steps": 4}}, "train.warmup_steps must not exceed"),
         (
+            {"train": {"processes": 2}, "model": {"device": "cuda:1"}},
+            "model.device cuda:1 is one device; .*auto or cpu",
+        ),
+        (
             {"train": {"prompts_per_step": 2, "processes": 3}},
             r"train.processes must not exceed train.prompts_per_step \(2\)",
         ),

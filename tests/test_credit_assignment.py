@@ -21,6 +21,7 @@ from mrtpo.credit import (
     Credit,
     RewardTable,
     assign,
+    check_names,
     mix_at,
     replay_metrics,
     reward_metrics,
@@ -101,6 +102,12 @@ def test_a_value_that_is_no_number_counts_as_missing(value: float) -> None:
 def test_settings_that_name_an_unknown_reward_are_refused(key: str, entry: dict) -> None:
     with pytest.raises(ValueError, match=f"rewards.{key}: execution.*accepted: letter, plain"):
         table_of(**{key: entry})
+
+
+def test_a_variant_of_an_unknown_reward_is_refused() -> None:
+    settings = tiny_settings({"replay": {"variants": {"execution": "rule"}}})
+    with pytest.raises(ValueError, match=r"replay.variants: execution.*accepted: letter, plain"):
+        check_names(NAMES, settings)
 
 
 @pytest.mark.parametrize("status", ["timeout", "error", "refused"])

@@ -319,6 +319,6 @@ def test_a_stop_reaches_all_processes_and_waits_for_them(two: Settings) -> None:
 
 def test_a_process_that_fails_fails_the_stage(two: Settings) -> None:
     Path("fails").touch()
-    with pytest.raises(RuntimeError, match="a training process failed"):
+    with pytest.raises(SystemExit, match="train: a process failed"):
         in_processes(two)
     assert list(Path().glob("asked-*"))
