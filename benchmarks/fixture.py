@@ -174,14 +174,14 @@ class Checksums:
 
 def step_settings(
     method: str, *, distance: str = "directional_logprob", group: int = 8, prompts: int = 2,
-    response: int = 64, seed: int = 0, **train: Any,
+    response: int = 64, seed: int = 0, max_rewards: int | None = None, **train: Any,
 ) -> Settings:  # fmt: skip
     """Settings of one comparison; what is not named here is the default."""
     return settings_from(
         {
             "seed": seed,
             "sampling": {"group_size": group, "max_new_tokens": response},
-            "replay": {"distance": distance},
+            "replay": {"distance": distance, "max_rewards": max_rewards},
             "train": {
                 "method": method, "steps": 1000, "prompts_per_step": prompts,
                 "learning_rate": LEARNING_RATE, "warmup_steps": 0, "weight_decay": 0.0,

@@ -29,7 +29,9 @@ from typing import IO, Any
 
 CASES = {f"{size}-{tokens}": (size, tokens) for size in ("0.9M", "4.2M") for tokens in (96, 512)}
 TRL = ("trl_grpo", "trl_gdpo")
-CONTENDERS = (*TRL, "gdpo", "mrtpo_k3", "mrtpo_k3_js", "gdpo_k12", "mrtpo_k12")
+CONTENDERS = (
+    *TRL, "gdpo", "mrtpo_k3", "mrtpo_k3_js", "gdpo_k12", "mrtpo_k12", "mrtpo_k12_draw4",
+)  # fmt: skip
 QUICK = ("trl_gdpo", "gdpo", "mrtpo_k3")
 GROUP, PROMPTS, RESPONSE, WARMUP = 8, 2, 64, 2
 PACKAGES = ("mrtpo", "trl", "torch", "transformers", "accelerate", "datasets", "tokenizers")

@@ -32,13 +32,14 @@ from benchmarks.fixture import (
 )
 from mrtpo.trainer import Trainer
 
-# Contender: (method, distance, rewards, where their information stands).
+# Contender: (method, distance, rewards, where their information stands, replay.max_rewards).
 OURS = {
-    "gdpo": ("gdpo", "directional_logprob", 3, "append"),
-    "mrtpo_k3": ("mrtpo", "directional_logprob", 3, "append"),
-    "mrtpo_k3_js": ("mrtpo", "js", 3, "append"),
-    "gdpo_k12": ("gdpo", "directional_logprob", 12, "prompt"),
-    "mrtpo_k12": ("mrtpo", "directional_logprob", 12, "prompt"),
+    "gdpo": ("gdpo", "directional_logprob", 3, "append", None),
+    "mrtpo_k3": ("mrtpo", "directional_logprob", 3, "append", None),
+    "mrtpo_k3_js": ("mrtpo", "js", 3, "append", None),
+    "gdpo_k12": ("gdpo", "directional_logprob", 12, "prompt", None),
+    "mrtpo_k12": ("mrtpo", "directional_logprob", 12, "prompt", None),
+    "mrtpo_k12_draw4": ("mrtpo", "directional_logprob", 12, "prompt", 4),
 }
 PROMPTS = 64
 
@@ -93,23 +94,26 @@ def maxrss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def check_step(metrics: dict[str, float], response: int) -> None:
-    """Raise ValueError where a step did less than it should: shorter responses, dead pairs."""
+def check_step(metrics: dict[str, float], response: int, *, drawn: bool = False) -> None:
+    """Raise ValueError where a step did less than it should: shorter responses, dead pairs.
+
+    `drawn`: some pairs are left out on purpose (`replay.max_rewards`).
+    """
     if metrics["response/length"] != response:
         raise ValueError(f"responses of {metrics['response/length']} tokens, not {response}")
     idle = {
         name: value
         for name, value in metrics.items()
-        if name.endswith(("/dead_groups", "/skipped")) and value
+        if name.endswith("/dead_groups" if drawn else ("/dead_groups", "/skipped")) and value
     }
     if idle:
         raise ValueError(f"rewards that gave a step less to do: {idle}")
 
 
 def serve_ours(spec: dict[str, Any], channel: Channel) -> None:
-    method, distance, rewards, where = OURS[spec["contender"]]
+    method, distance, rewards, where, drawn = OURS[spec["contender"]]
     settings = step_settings(
-        method, distance=distance, group=spec["group"], prompts=spec["prompts"],
+        method, distance=distance, max_rewards=drawn, group=spec["group"], prompts=spec["prompts"],
         response=spec["response"],
     )  # fmt: skip
     policy = loaded_policy(spec["folder"])
@@ -124,7 +128,7 @@ def serve_ours(spec: dict[str, Any], channel: Channel) -> None:
             metrics, phases = trainer.one_step()
             trainer.step += 1
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            check_step(metrics, spec["response"])
+            check_step(metrics, spec["response"], drawn=drawn is not None)
             channel.step(wall, cpu, phases, spec["group"] * spec["prompts"])
 
 
