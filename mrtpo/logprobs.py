@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from mrtpo.policy import Policy
-from mrtpo.prefix import Ids, response_hidden, right_padded
+from mrtpo.prefix import Ids, can_fold, response_hidden, right_padded
 
 CACHED_LOGITS = 1 << 20  # the same where only the processor's cache matters
 CHUNK_LOGITS = 1 << 24  # numbers in one (positions, vocabulary) block: 64 MiB in float32
@@ -120,10 +120,12 @@ def plain_logps(policy: Policy, context: Ids, response: Ids, temperature: float)
 def row_size(policy: Policy, context: int, response: int, rows: int = 1) -> int:
     """Tokens that `rows` answers to one context of that length cost in a forward pass.
 
-    With a shared context it is run once, and a row still holds its cache: a quarter of a token.
+    A shared context is run once. Where a row gets a copy of its keys, or keeps something of its
+    attention to them for a gradient, that is a quarter of a token each.
     """
     if policy.shares:
-        return context + rows * (response + context // 4)
+        light = can_fold(policy) and not torch.is_grad_enabled()
+        return context + rows * (response + (0 if light else context // 4))
     return rows * (context + response)
 
 

@@ -124,14 +124,19 @@ def folds(policy: Policy, levels: Sequence[Level], tokens: int) -> bool:
     """Whether rows attend to shared keys as they are: in float32, for models whose attention can
     be exchanged, where it is worth it. Else every row gets a copy of its keys.
     """
+    config = policy.model.config.get_text_config()
+    return can_fold(policy) and worth_folding(levels, config.num_attention_heads, tokens)
+
+
+def can_fold(policy: Policy) -> bool:
+    """Whether this policy's rows may attend to shared keys as they are."""
     model = policy.model
-    heads = getattr(model.config.get_text_config(), "num_attention_heads", None)
     return (
-        heads is not None
+        policy.shares
+        and hasattr(model.config.get_text_config(), "num_attention_heads")
         and policy.compute is None
         and model.dtype == torch.float32
         and getattr(model, "_supports_attention_backend", False)
-        and worth_folding(levels, heads, tokens)
     )
 
 
