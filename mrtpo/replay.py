@@ -121,16 +121,15 @@ def measure(
         own = rollouts[pair.b].prompt_ids if stored else None
         return tuple(context for context in (pair.told, pair.untold) if context != own)
 
-    # Rows of one group stand together, so that a run shares their contexts: each counts once.
+    # Rows of one group stand together, so that a run shares their contexts.
     order = list(of_row)
-    sizes, last = [], None
-    for b in order:
-        scored_contexts = {context for pair in of_row[b] for context in scored(pair)}
-        told, length = len(of_row[b][0].told), len(rollouts[b].response_ids)
-        size = row_size(policy, told, length, len(scored_contexts))
-        first = rollouts[b].prompt_ids != last
-        sizes.append(size if first or not policy.shares else size - told)
-        last = rollouts[b].prompt_ids
+    sizes = [
+        row_size(
+            policy, len(of_row[b][0].told), len(rollouts[b].response_ids),
+            len({context for pair in of_row[b] for context in scored(pair)}),
+        )
+        for b in order
+    ]  # fmt: skip
     for run in budgeted(sizes, token_budget):
         contexts: dict[Ids, int] = {}
         base_of: list[int] = []
