@@ -10,15 +10,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from benchmarks.fixture import Checksums, loaded_policy, make_prompts, save_model, step_settings
+from benchmarks.fixture import save_model
 from benchmarks.step import CASES, GROUP, PROMPTS, RESPONSE
-from benchmarks.step_worker import OURS
-from mrtpo.trainer import Trainer
+from benchmarks.step_worker import OURS, our_trainer
 
 
 def main() -> None:
@@ -28,17 +26,12 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     size, tokens = CASES[options.case]
-    method, distance, rewards, where, drawn = OURS[options.contender]
     with tempfile.TemporaryDirectory() as folder:
         save_model(size, Path(folder) / "model")
-        policy = loaded_policy(Path(folder) / "model")
-        prompts = make_prompts(8, tokens, rewards, where)
-        settings = step_settings(
-            method, distance=distance, max_rewards=drawn, group=GROUP, prompts=PROMPTS,
-            response=RESPONSE,
+        trainer = our_trainer(
+            options.contender, Path(folder) / "model", Path(folder), tokens=tokens, group=GROUP,
+            prompts=PROMPTS, response=RESPONSE,
         )  # fmt: skip
-        task: Any = Checksums(rewards)
-        trainer = Trainer(settings, policy, task, prompts, prompts[:1], Path(folder))
         trainer.one_step()
         trainer.step += 1
         with profile(activities=[ProfilerActivity.CPU]) as found, record_function("step"):

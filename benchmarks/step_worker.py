@@ -110,25 +110,35 @@ def check_step(metrics: dict[str, float], response: int, *, drawn: bool = False)
         raise ValueError(f"rewards that gave a step less to do: {idle}")
 
 
-def serve_ours(spec: dict[str, Any], channel: Channel) -> None:
-    method, distance, rewards, where, drawn = OURS[spec["contender"]]
+def our_trainer(
+    contender: str, folder: Path | str, state: Path, *, tokens: int, group: int, prompts: int,
+    response: int,
+) -> Trainer:  # fmt: skip
+    """The trainer of one of `OURS` with the model saved in `folder`."""
+    method, distance, rewards, where, drawn = OURS[contender]
     settings = step_settings(
-        method, distance=distance, max_rewards=drawn, group=spec["group"], prompts=spec["prompts"],
-        response=spec["response"],
+        method, distance=distance, max_rewards=drawn, group=group, prompts=prompts,
+        response=response,
     )  # fmt: skip
-    policy = loaded_policy(spec["folder"])
-    prompts = make_prompts(PROMPTS, spec["tokens"], rewards, where)
-    check_prompts(policy, prompts, spec["tokens"])
+    policy = loaded_policy(folder)
+    made = make_prompts(PROMPTS, tokens, rewards, where)
+    check_prompts(policy, made, tokens)
+    task: Any = Checksums(rewards)
+    return Trainer(settings, policy, task, made, made[:1], state)
+
+
+def serve_ours(spec: dict[str, Any], channel: Channel) -> None:
+    shape = {name: spec[name] for name in ("tokens", "group", "prompts", "response")}
+    drawn = OURS[spec["contender"]][-1] is not None
     with tempfile.TemporaryDirectory() as state:
-        task: Any = Checksums(rewards)
-        trainer = Trainer(settings, policy, task, prompts, prompts[:1], Path(state))
+        trainer = our_trainer(spec["contender"], spec["folder"], Path(state), **shape)
         channel.ready()
         while channel.asked():
             wall, cpu = time.perf_counter(), time.process_time()
             metrics, phases = trainer.one_step()
             trainer.step += 1
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            check_step(metrics, spec["response"], drawn=drawn is not None)
+            check_step(metrics, spec["response"], drawn=drawn)
             channel.step(wall, cpu, phases, spec["group"] * spec["prompts"])
 
 

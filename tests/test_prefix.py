@@ -96,17 +96,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *WHOLE])
 def test_contexts_run_from_where_they_leave_their_base_are_plain_rows(kind: str) -> None:
-    policy = number_policy(kind)
-    made_BT = logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, BASE_OF)
-    plain_BT = plain_rows(policy, CONTEXTS, RESPONSES, CONTEXT_OF)
-    torch.testing.assert_close(made_BT, plain_BT, rtol=0, atol=1e-5)
-    assert_same_gradients(gradients(policy, made_BT), gradients(policy, plain_BT))
-
-
-@pytest.mark.parametrize("kind", WHOLE)
-def test_models_that_cannot_share_give_the_numbers_of_plain_rows(kind: str) -> None:
+    """Shared by the kinds that can; whole rows of those that cannot."""
     policy = number_policy(kind)
     made_BT = logps(policy, CONTEXTS, RESPONSES, CONTEXT_OF, BASE_OF)
     plain_BT = plain_rows(policy, CONTEXTS, RESPONSES, CONTEXT_OF)
