@@ -1,4 +1,7 @@
-"""`python -m mrtpo <stage>`: the commands that `dvc.yaml` runs, and that people may run by hand."""
+"""`python -m mrtpo <stage>`: the commands that `dvc.yaml` runs, and that people may run by hand.
+
+`python -m mrtpo score` judges predictions or a checkpoint on a public benchmark.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import importlib
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
+from mrtpo.benchmarks import BENCHMARKS
 from mrtpo.config import SettingsError, load_settings
 
 app = typer.Typer(
@@ -26,8 +30,12 @@ def _run(stage: str, params: Path) -> None:
         settings = load_settings(params)
         getattr(importlib.import_module("mrtpo.stages"), stage)(settings)
     except (SettingsError, ValueError, FileNotFoundError) as error:
-        typer.secho(f"{stage}: {error}", fg="red", err=True)
-        raise typer.Exit(2) from error
+        _fail(stage, str(error))
+
+
+def _fail(stage: str, message: str) -> NoReturn:
+    typer.secho(f"{stage}: {message}", fg="red", err=True)
+    raise typer.Exit(2)
 
 
 @app.command()
@@ -75,6 +83,65 @@ def train(params: Params = DEFAULT) -> None:
 def evaluate(params: Params = DEFAULT) -> None:
     """Score the trained policy on the test split."""
     _run("evaluate", params)
+
+
+@app.command()
+def score(
+    benchmarks: Annotated[
+        list[str], typer.Argument(help=f"One or more of: {', '.join(BENCHMARKS)}; or `all`.")
+    ],
+    data: Annotated[
+        Path, typer.Option(help="The benchmark's folder, or one that holds it by its name.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="Verdict file (JSON lines); a folder for several benchmarks."),
+    ],
+    predictions: Annotated[
+        Path | None, typer.Option(help="Answers to judge: JSON lines or the official form.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Or a checkpoint to ask: hub id, folder or GGUF file.")
+    ] = None,
+    databases: Annotated[
+        Path | None, typer.Option(help="Databases, where they are not beside the questions.")
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(min=0, help="Sampled answers beside the greedy one, for a vote.")
+    ] = 0,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of the samples; else sampling.temperature.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Ask only so many questions, drawn by the seed.")
+    ] = None,
+    answered: Annotated[
+        bool, typer.Option(help="Leave questions without a prediction out of the scores.")
+    ] = False,
+    params: Annotated[
+        Path | None,
+        typer.Option(help="Settings file (limits, prompt, sampling). [default: params.yaml]"),
+    ] = None,
+) -> None:
+    """Score predictions or a checkpoint on benchmarks, with the official metric of each."""
+    from mrtpo.benchmarks.score import score_benchmarks
+    from mrtpo.config import Settings
+
+    if (predictions is None) == (model is None):
+        _fail("score", "give either --predictions or --model")
+    if model is None and (samples or limit):
+        _fail("score", "--samples and --limit go with --model; see --answered")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        file = params or DEFAULT
+        settings = load_settings(file) if params or file.is_file() else Settings()
+        score_benchmarks(
+            benchmarks, data, out, settings, predictions=predictions, model=model,
+            databases=databases, samples=samples, temperature=temperature, limit=limit,
+            answered=answered,
+        )  # fmt: skip
+    except (SettingsError, ValueError, FileNotFoundError) as error:
+        _fail("score", str(error))
 
 
 @app.command()

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from mrtpo.config import Settings
@@ -30,6 +29,7 @@ from mrtpo.report.credit import (
     with_credit,
 )
 from mrtpo.report.curves import curves, frame_of_runs, metric_columns
+from mrtpo.report.page import render, write_page
 from mrtpo.report.results import PREDICTION_COLUMNS, Results, Row
 from mrtpo.runs import PastRun, model_name
 
@@ -40,23 +40,7 @@ SHADE = 0.75  # colour grows a little faster at first, as in the figures
 
 def write_report(path: Path, results: Results, failures: int = 12) -> Path:
     """Write the report of `results`; `failures` is how many wrong answers it lists."""
-    environment = Environment(
-        loader=PackageLoader("mrtpo.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "share": text.share, "number": text.plain, "credit": text.signed, "mark": text.mark,
-        "name": text.name_of,
-    }  # fmt: skip
-    page = environment.get_template("report.html.j2").render(context(results, failures))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(path)
-    return path
+    return write_page(path, render("report.html.j2", **context(results, failures)))
 
 
 def context(results: Results, failures: int) -> dict[str, Any]:
