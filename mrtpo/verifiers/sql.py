@@ -1,20 +1,20 @@
-"""Model-written SQL, verified: does it run, and does it give the reference's result.
+"""Model-written SQL, verified: does it run, and what do metrics say of its result.
 
 Statements run in killable worker processes (`runner`) within the limits of `config.Verifier` and
 `sql_worker`. A status is never turned into a number here:
 
-| status    | what happened                                   | executable | verdicts              |
+| status    | what happened                                   | executable | scores                |
 |-----------|-------------------------------------------------|------------|-----------------------|
-| `ok`      | it ran                                          | True       | True or False         |
-| `error`   | the engine rejected it                          | False      | False, see below      |
-| `refused` | not a single SELECT, or beyond a limit          | False      | False                 |
+| `ok`      | it ran                                          | True       | what the metrics say  |
+| `error`   | the engine rejected it                          | False      | False or 0, see below |
+| `refused` | not a single SELECT, or beyond a limit          | False      | False or 0            |
 | `timeout` | it ran out of time                              | None       | None                  |
 
-Verdicts are None without a reference and where the reference itself fails; all three are None
-where the verifier failed (no such database, a dead process; status `error`). `spider_exec` judges
-the form of the query that Spider's official metric runs, which may run where the query as written
-does not (`> =`), so it can be True beside `executable` False, and None beside `ok` if that form
-runs out of time; `bird_ex` and `executable` judge the query as written.
+Scores are None without a reference and where the reference itself fails; they and `executable` are
+None where the verifier failed (no such database, a dead process; status `error`). `spider_exec` and
+`ehrsql` judge the form of the query that those official metrics run, which may run where the query
+as written does not (`> =`), so they can be True beside `executable` False, and None beside `ok` if
+that form runs out of time; all else judges the query as written.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrtpo.verifiers.runner import JobResult, WorkerPool
+from mrtpo.verifiers.sql_metrics import METRICS
 
 if TYPE_CHECKING:
     from mrtpo.config import Verifier
@@ -34,23 +35,53 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SQLJob:
-    """A statement, the database it is for, and the reference statement, if there is one."""
+    """A statement, the database it is for, the reference statement, if there is one, and what is
+    asked: metrics by name (`sql_metrics.METRICS`), and how many rows of both results to show.
+
+    Raises ValueError on a metric that is not known and on a negative `preview`.
+    """
 
     database: str | Path
     predicted: str
     reference: str | None = None
+    metrics: tuple[str, ...] = ("spider_exec", "bird_ex")
+    preview: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.metrics if name not in METRICS]:
+            known = ", ".join(METRICS)
+            raise ValueError(f"no such SQL metric: {', '.join(unknown)}; there are: {known}")
+        if self.preview < 0:
+            raise ValueError(f"preview is a number of rows, not {self.preview}")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The beginning of a result: names and cells as texts of at most 60 characters."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    total: int
 
 
 @dataclass(frozen=True)
 class SQLOutcome:
-    """`detail` is the engine's message or the reason of a refusal; `rows` is None unless it ran."""
+    """What became of a job.
+
+    `detail` is the engine's message or the reason of a refusal. `scores` has an entry for each
+    metric asked for. `rows` and `digest` (equal just if two results of a database are equal as sets
+    of rows, as BIRD's EX has it) are None unless it ran; so are the previews, of the queries as
+    written, and where none was asked for.
+    """
 
     status: Status
     detail: str
     executable: bool | None
-    spider_exec: bool | None
-    bird_ex: bool | None
+    scores: dict[str, bool | float | None]
     rows: int | None
+    digest: str | None
+    predicted_preview: Preview | None = None
+    reference_preview: Preview | None = None
 
 
 @dataclass(frozen=True)
@@ -85,11 +116,17 @@ class SQLVerifier:
         """One outcome per job, in order. Equal jobs are run once."""
         results = self._run(
             [
-                (str(job.database), self._cut(job.predicted), self._cut(job.reference))
+                (
+                    str(job.database),
+                    self._cut(job.predicted),
+                    self._cut(job.reference),
+                    job.metrics,
+                    job.preview,
+                )
                 for job in jobs
             ]
         )
-        return [_outcome(result) for result in results]
+        return [_outcome(job, result) for job, result in zip(jobs, results, strict=True)]
 
     def run_reference(self, jobs: Sequence[SQLJob]) -> list[ReferenceOutcome]:
         """Run each job's reference, for data preparation. Raises ValueError if one has none."""
@@ -118,11 +155,30 @@ class SQLVerifier:
         return sql and sql[: self.limits.sql_chars + 1]
 
 
-def _outcome(result: JobResult) -> SQLOutcome:
+def _outcome(job: SQLJob, result: JobResult) -> SQLOutcome:
     if result.status == "ok":
-        return SQLOutcome(*result.value)
-    refused: Any = False if result.status == "refused" else None
-    return SQLOutcome(result.status, result.detail, refused, refused, refused, None)
+        status, detail, executable, scores, rows, digest, predicted, reference = result.value
+        named = dict(zip(job.metrics, scores, strict=True))
+        return SQLOutcome(
+            status,
+            detail,
+            executable,
+            named,
+            rows,
+            digest,
+            _preview(predicted),
+            _preview(reference),
+        )
+    refused = result.status == "refused"
+    failed = {name: METRICS[name].failed if refused else None for name in job.metrics}
+    return SQLOutcome(result.status, result.detail, False if refused else None, failed, None, None)
+
+
+def _preview(shown: list[Any] | None) -> Preview | None:
+    if shown is None:
+        return None
+    columns, rows, total = shown
+    return Preview(tuple(columns), tuple(map(tuple, rows)), total)
 
 
 def _reference_outcome(result: JobResult) -> ReferenceOutcome:

@@ -1,4 +1,4 @@
-"""The SQL engine inside a worker: runs hostile SQL within limits, and compares results.
+"""The SQL engine inside a worker: runs hostile SQL within limits, and scores its results.
 
 A database is opened read-only and immutable, for SELECT statements alone: an authorizer admits
 nothing but SELECT, READ, FUNCTION and RECURSIVE, SQLite's own limits bound lengths and depths, a
@@ -7,7 +7,7 @@ What these cannot stop (one long opcode, an explosion while the statement is pre
 wall time and memory limit stop from outside.
 
 `random()` gives the same numbers in every query, so that a verdict can be repeated; `now` is not
-frozen. Imports nothing but the standard library and `sql_results`.
+frozen. Imports nothing but the standard library and its neighbours that do so too.
 """
 
 from __future__ import annotations
@@ -23,14 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from mrtpo.benchmarks.sql_results import (
-    Row,
-    bird_equal,
-    order_matters,
-    spider_equal,
-    spider_query,
-    sql_tokens,
-)
+from mrtpo.verifiers.sql_metrics import METRICS, preview, result_digest
+from mrtpo.verifiers.sql_results import Row, sql_tokens
 
 CELL_BYTES = 1_000_000  # longest string, blob or stored row
 RESULT_BYTES = 32_000_000  # text of a result, and CELL_COST for each cell
@@ -113,7 +107,8 @@ class Engine:
         self.random = random.Random()
 
     def __call__(self, job: list[Any]) -> list[Any]:
-        """`[database, sql, reference]` gives `[status, detail, executable, spider, bird, rows]`;
+        """`[database, sql, reference, metrics, preview]` gives `[status, detail, executable,
+        scores, rows, digest, preview, preview of the reference]`, scores in the order of metrics;
         `[database, sql]` gives `[status, detail, rows, columns]`."""
         self.next_tick = time.monotonic() + self.seconds / 4
         try:
@@ -121,39 +116,58 @@ class Engine:
             connection = self._connection(key)
         except (OSError, sqlite3.Error) as error:  # not the statement's fault: nothing is decided
             detail = f"database {os.path.basename(job[0])}: {error}"[:200]
-            return ["error", detail, None, None, None, None][: 6 if len(job) > 2 else 4]
-        if len(job) > 2:
-            outcome = self._judge(key, connection, job[1], job[2])
-        else:
+            if len(job) == 2:
+                return ["error", detail, None, None]
+            return ["error", detail, None, [None] * len(job[3]), None, None, None, None]
+        if len(job) == 2:
             answer = self.query(connection, job[1])
             outcome = [answer.status, answer.detail, _count(answer), answer.columns]
+        else:
+            outcome = self._judge(key, connection, *job[1:])
         if self.exhausted:
             self._forget()
         return outcome
 
     def _judge(
-        self, key: tuple[Any, ...], connection: sqlite3.Connection, sql: str, reference: str | None
+        self,
+        key: tuple[Any, ...],
+        connection: sqlite3.Connection,
+        sql: str,
+        reference: str | None,
+        metrics: list[str],
+        most: int,
     ) -> list[Any]:
         answer = self.query(connection, sql)
-        spider = bird = None
         detail = answer.detail
-        if reference is not None and answer.status != "timeout":
-            gold = self._reference(key, connection, reference)
-            bird = _verdict(gold, answer, bird_equal)
-            gold_query, query = spider_query(reference), spider_query(sql)
-            if gold_query != reference:
-                gold = self._reference(key, connection, gold_query)
-            # What may not run as it is may not run without its DISTINCT either.
-            again = query != sql and answer.status != "refused"
-            other = self.query(connection, query) if again else answer
-            ordered = order_matters(gold_query)
-            spider = _verdict(gold, other, functools.partial(spider_equal, order_matters=ordered))
-            if not detail and gold.status != "ok":
-                detail = f"reference: {gold.detail}"[:200]
-            elif not detail and other.status != "ok":
-                detail = f"as Spider runs it: {other.detail}"[:200]
-        executable = None if answer.status == "timeout" else answer.status == "ok"
-        return [answer.status, detail, executable, spider, bird, _count(answer)]
+        scores: list[bool | float | None] = [None] * len(metrics)
+        shown = preview(answer.columns, answer.rows, most) if most and _ran(answer) else None
+        shown_gold = None
+        if reference is not None:
+            if most:
+                gold = self._reference(key, connection, reference)
+                shown_gold = preview(gold.columns, gold.rows, most) if _ran(gold) else None
+            if answer.status != "timeout":
+                forms = {sql: answer}  # as the metrics run it
+                for i, name in enumerate(metrics):
+                    metric = METRICS[name]
+                    gold_query, query = metric.rewrite(reference), metric.rewrite(sql)
+                    gold = self._reference(key, connection, gold_query)
+                    # What may not run as it is may not run as rewritten either.
+                    if query not in forms and answer.status != "refused":
+                        forms[query] = self.query(connection, query)
+                    form = forms.get(query, answer)
+                    if not _ran(gold):
+                        detail = detail or f"reference: {gold.detail}"[:200]
+                    elif not _ran(form):
+                        scores[i] = None if form.status == "timeout" else metric.failed
+                        detail = detail or f"as {name} runs it: {form.detail}"[:200]
+                    else:
+                        scores[i] = metric.score(gold_query, gold.rows, form.rows)
+        executable = None if answer.status == "timeout" else _ran(answer)
+        digest = result_digest(answer.rows) if _ran(answer) else None
+        return [
+            answer.status, detail, executable, scores, _count(answer), digest, shown, shown_gold
+        ]  # fmt: skip
 
     def query(self, connection: sqlite3.Connection, sql: str) -> Answer:
         """Run one statement within the limits. Never raises on a statement."""
@@ -317,11 +331,9 @@ def _nesting(sql: str) -> int:
     return deepest
 
 
+def _ran(answer: Answer) -> bool:
+    return answer.status == "ok"
+
+
 def _count(answer: Answer) -> int | None:
     return len(answer.rows) if answer.status == "ok" else None
-
-
-def _verdict(gold: Answer, answer: Answer, equal: Callable[[Any, Any], bool]) -> bool | None:
-    if gold.status != "ok" or answer.status == "timeout":
-        return None
-    return answer.status == "ok" and equal(gold.rows, answer.rows)

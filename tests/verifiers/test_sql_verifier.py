@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mrtpo.config import Verifier
-from mrtpo.verifiers.sql import SQLJob, SQLOutcome, SQLVerifier
+from mrtpo.verifiers.sql import Preview, SQLJob, SQLOutcome, SQLVerifier
+from mrtpo.verifiers.sql_metrics import METRICS
 from mrtpo.verifiers.sql_worker import Engine
 
 SECONDS = 0.3  # for what must run out of time; the others get so much that a busy machine will do
@@ -19,7 +20,12 @@ NUMBERS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 DOUBLING = "WITH c0 AS (SELECT a FROM t)" + "".join(
     f", c{i + 1} AS (SELECT x.a FROM c{i} x, c{i} y)" for i in range(40)
 )
+ASKED = [["spider_exec", "bird_ex"], 0]  # of an engine: the metrics, and no preview
 LONG_OPCODE = "SELECT instr(hex(zeroblob(450000)), hex(zeroblob(220000)) || '1')"
+
+
+def verdicts(outcome):
+    return outcome.executable, outcome.scores["spider_exec"], outcome.scores["bird_ex"]
 
 
 def make_database(path, encoding="UTF-8"):
@@ -165,7 +171,7 @@ FINE = {
 def test_what_is_not_permitted_is_refused_with_a_reason(judge, name):
     outcome = judge(REFUSED[name], "SELECT a FROM t")
     assert outcome.status == "refused", outcome
-    assert (outcome.executable, outcome.spider_exec, outcome.bird_ex) == (False, False, False)
+    assert verdicts(outcome) == (False, False, False)
     assert 0 < len(outcome.detail) <= 200
     assert outcome.rows is None
 
@@ -174,7 +180,7 @@ def test_what_is_not_permitted_is_refused_with_a_reason(judge, name):
 def test_what_does_not_run_is_an_error_with_the_message(judge, name):
     outcome = judge(FAILING[name], "SELECT a FROM t")
     assert outcome.status == "error", outcome
-    assert (outcome.executable, outcome.spider_exec, outcome.bird_ex) == (False, False, False)
+    assert verdicts(outcome) == (False, False, False)
     assert 0 < len(outcome.detail) <= 200
 
 
@@ -183,7 +189,7 @@ def test_what_takes_too_long_is_a_status_and_never_zero(hasty, database, name):
     start = time.monotonic()
     (outcome,) = hasty.run([SQLJob(database, ENDLESS[name], "SELECT a FROM t")])
     assert outcome.status == "timeout", outcome
-    assert (outcome.executable, outcome.spider_exec, outcome.bird_ex) == (None, None, None)
+    assert verdicts(outcome) == (None, None, None)
     assert outcome.detail
     assert time.monotonic() - start < 1.25 * SECONDS + 4
 
@@ -197,7 +203,8 @@ def test_an_explosion_while_the_statement_is_prepared_is_stopped(hasty, database
 def test_what_is_permitted_runs(judge, name):
     sql, rows = FINE[name]
     outcome = judge(sql, sql)
-    assert outcome == SQLOutcome("ok", "", True, True, True, rows)
+    assert (outcome.status, outcome.detail, outcome.rows) == ("ok", "", rows)
+    assert verdicts(outcome) == (True, True, True)
 
 
 def test_hostile_statements_write_nothing(verifier, tmp_path, monkeypatch):
@@ -228,7 +235,7 @@ def test_one_long_opcode_is_killed_and_costs_only_its_own_job(database):
         assert outcomes[3].detail.startswith("killed")  # the engine's own clock could not stop it
         others = [outcome for i, outcome in enumerate(outcomes) if i != 3]
         assert {outcome.status for outcome in others} == {"ok"}
-        assert [i for i, outcome in enumerate(outcomes) if outcome.spider_exec] == [5]
+        assert [i for i, outcome in enumerate(outcomes) if outcome.scores["spider_exec"]] == [5]
 
 
 def test_outcomes_keep_the_order_of_jobs(verifier, database):
@@ -245,29 +252,29 @@ def test_equal_hangs_are_paid_for_once(hasty, database):
 
 def test_duplicates_and_order(judge):
     gold = "SELECT a FROM pairs"
-    assert judge("SELECT DISTINCT a FROM pairs", gold).bird_ex is True
+    assert judge("SELECT DISTINCT a FROM pairs", gold).scores["bird_ex"] is True
     # Spider's metric drops DISTINCT from both; a grouping it cannot drop.
-    assert judge("SELECT DISTINCT a FROM pairs", gold).spider_exec is True
+    assert judge("SELECT DISTINCT a FROM pairs", gold).scores["spider_exec"] is True
     grouped = judge("SELECT a FROM pairs GROUP BY a", gold)
-    assert (grouped.spider_exec, grouped.bird_ex) == (False, True)
+    assert verdicts(grouped)[1:] == (False, True)
     ordered = "SELECT a FROM pairs ORDER BY a"
     turned = judge("SELECT a FROM pairs ORDER BY a DESC", ordered)
-    assert (turned.spider_exec, turned.bird_ex) == (False, True)
-    assert judge("SELECT a FROM pairs ORDER BY a DESC", gold).spider_exec is True
+    assert verdicts(turned)[1:] == (False, True)
+    assert judge("SELECT a FROM pairs ORDER BY a DESC", gold).scores["spider_exec"] is True
     swapped = judge("SELECT b, a FROM pairs", "SELECT a, b FROM pairs")
-    assert (swapped.spider_exec, swapped.bird_ex) == (True, False)
+    assert verdicts(swapped)[1:] == (True, False)
 
 
 def test_executable_judges_the_query_as_written(judge):
     outcome = judge("SELECT a FROM pairs WHERE a > = 2", "SELECT a FROM pairs WHERE a >= 2")
-    assert (outcome.status, outcome.executable) == ("error", False)
-    assert (outcome.spider_exec, outcome.bird_ex) == (True, False)
+    assert outcome.status == "error"
+    assert verdicts(outcome) == (False, True, False)
 
 
 def test_without_a_reference_there_is_no_verdict(judge):
     outcome = judge("SELECT a FROM pairs")
-    assert outcome == SQLOutcome("ok", "", True, None, None, 4)
-    assert judge("SELEC").spider_exec is None
+    assert (outcome.status, outcome.rows, *verdicts(outcome)) == ("ok", 4, True, None, None)
+    assert judge("SELEC").scores["spider_exec"] is None
 
 
 @pytest.mark.parametrize(
@@ -283,8 +290,10 @@ def test_a_reference_that_fails_gives_no_verdict(hasty, database, reference, rea
     runs, fails = hasty.run(
         [SQLJob(database, f"SELECT {column} FROM pairs", reference) for column in ("a", "absent")]
     )
-    assert runs == SQLOutcome("ok", f"reference: {reason}", True, None, None, 4)
-    assert fails == SQLOutcome("error", "no such column: absent", False, None, None, None)
+    assert (runs.status, runs.detail, runs.rows) == ("ok", f"reference: {reason}", 4)
+    assert verdicts(runs) == (True, None, None)
+    assert (fails.status, fails.detail, fails.rows) == ("error", "no such column: absent", None)
+    assert verdicts(fails) == (False, None, None)
 
 
 def test_run_reference_tells_rows_and_columns(hasty, database):
@@ -308,7 +317,7 @@ def test_a_missing_or_broken_database_decides_nothing(verifier, tmp_path):
         job = SQLJob(tmp_path / name, "SELECT 1", "SELECT 1")
         outcome = verifier.run([job])[0]
         assert outcome.status == "error"
-        assert (outcome.executable, outcome.spider_exec, outcome.bird_ex) == (None, None, None)
+        assert verdicts(outcome) == (None, None, None)
         assert outcome.detail.startswith("database")
         assert verifier.run_reference([job])[0].status == "error"
     assert not (tmp_path / "missing.sqlite").exists()
@@ -318,7 +327,7 @@ def test_a_database_that_was_replaced_is_read_anew(verifier, tmp_path):
     path = tmp_path / "d.sqlite"
     make_database(path)
     job = SQLJob(path, "SELECT count(*) FROM pairs", "SELECT 4")
-    assert verifier.run([job])[0].bird_ex is True
+    assert verifier.run([job])[0].scores["bird_ex"] is True
     other = tmp_path / "other.sqlite"
     make_database(other)
     connection = sqlite3.connect(other)
@@ -326,7 +335,7 @@ def test_a_database_that_was_replaced_is_read_anew(verifier, tmp_path):
     connection.commit()
     connection.close()
     os.replace(other, path)
-    assert verifier.run([job])[0].bird_ex is False
+    assert verifier.run([job])[0].scores["bird_ex"] is False
 
 
 @pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le"])
@@ -334,16 +343,20 @@ def test_invalid_text_in_a_database_is_read_leniently(verifier, tmp_path, encodi
     path = tmp_path / "d.sqlite"
     make_database(path, encoding)
     sql = "SELECT name FROM odd"
-    assert verifier.run([SQLJob(path, sql, sql)])[0] == SQLOutcome("ok", "", True, True, True, 2)
+    outcome = verifier.run([SQLJob(path, sql, sql)])[0]
+    assert (outcome.status, outcome.rows, *verdicts(outcome)) == ("ok", 2, True, True, True)
     job = SQLJob(path, "SELECT a FROM pairs WHERE 'Zürich €' IN (SELECT name FROM odd)", sql)
     assert verifier.run([job])[0].rows == 4
 
 
 def test_random_numbers_are_the_same_in_every_query(judge):
     sql = "SELECT a, random() FROM t ORDER BY random() LIMIT 5"
-    assert judge(sql, sql + " ").bird_ex is True
-    assert judge("SELECT random() FROM t", "SELECT DISTINCT random() FROM t").spider_exec is True
-    assert judge("SELECT count(DISTINCT random()) FROM t", "SELECT 1000").bird_ex is True
+    assert judge(sql, sql + " ").scores["bird_ex"] is True
+    assert (
+        judge("SELECT random() FROM t", "SELECT DISTINCT random() FROM t").scores["spider_exec"]
+        is True
+    )
+    assert judge("SELECT count(DISTINCT random()) FROM t", "SELECT 1000").scores["bird_ex"] is True
 
 
 def test_close_leaves_no_child(database):
@@ -364,10 +377,9 @@ def test_kept_references_and_connections_are_bounded(tmp_path, monkeypatch):
         path = tmp_path / f"{i}.sqlite"
         make_database(path)
         for n in range(30):
-            status, _, executable, spider, bird, rows = engine(
-                [str(path), f"SELECT a FROM t LIMIT {n}", f"SELECT a FROM t LIMIT {n}"]
-            )
-            assert (status, executable, spider, bird, rows) == ("ok", True, True, True, n)
+            sql = f"SELECT a FROM t LIMIT {n}"
+            status, _, executable, scores, rows, *_ = engine([str(path), sql, sql, *ASKED])
+            assert (status, executable, scores, rows) == ("ok", True, [True, True], n)
             assert len(engine.references) <= 10
             assert engine.cached_bytes == sum(kept.cost for kept in engine.references.values())
             assert engine.cached_bytes <= 20_000
@@ -376,12 +388,12 @@ def test_kept_references_and_connections_are_bounded(tmp_path, monkeypatch):
 
 def test_a_kept_reference_is_not_run_again(database):
     engine = Engine(seconds=5, rows=10_000, sql_chars=20_000)
-    engine([str(database), "SELECT 1", "SELECT count(*) FROM t"])
+    engine([str(database), "SELECT 1", "SELECT count(*) FROM t", *ASKED])
     run = []
     query = engine.query
     engine.query = lambda connection, sql: run.append(sql) or query(connection, sql)
-    engine([str(database), "SELECT 2", "SELECT count(*) FROM t"])
-    engine([str(database), "SELECT DISTINCT 3", "SELECT count(*) FROM t"])
+    engine([str(database), "SELECT 2", "SELECT count(*) FROM t", *ASKED])
+    engine([str(database), "SELECT DISTINCT 3", "SELECT count(*) FROM t", *ASKED])
     assert run == ["SELECT 2", "SELECT DISTINCT 3", "SELECT  3"]
 
 
@@ -391,28 +403,110 @@ def test_slow_queries_of_one_job_do_not_add_up_to_a_hang(database, monkeypatch, 
     monkeypatch.setattr("mrtpo.verifiers.sql_worker.time.monotonic", lambda: next(clock))
     told = []
     engine = Engine(seconds=1.0, rows=100, sql_chars=100, tick=lambda: told.append(True))
-    outcome = engine([str(database), "SELECT DISTINCT a FROM v", "SELECT DISTINCT a FROM  v"])
-    assert outcome == ["ok", "", True, True, True, 3]
+    sql = "SELECT DISTINCT a FROM v"
+    outcome = engine([str(database), sql, sql + " ", *ASKED])
+    assert outcome[:5] == ["ok", "", True, [True, True], 3]
     assert len(told) == ticks
 
 
 def test_a_lack_of_memory_empties_the_caches(database, monkeypatch):
     engine = Engine(seconds=5, rows=10_000, sql_chars=20_000)
-    assert engine([str(database), "SELECT 1", "SELECT 1"])[3] is True
+    assert engine([str(database), "SELECT 1", "SELECT 1", *ASKED])[3] == [True, True]
 
     def fetch(cursor):
         raise MemoryError
 
     monkeypatch.setattr(engine, "_fetch", fetch)
-    outcome = engine([str(database), "SELECT 2", "SELECT 1"])
-    assert outcome == ["refused", "memory limit", False, False, False, None]
+    outcome = engine([str(database), "SELECT 2", "SELECT 1", *ASKED])
+    assert outcome[:5] == ["refused", "memory limit", False, [False, False], None]
     assert (len(engine.connections), len(engine.references), engine.cached_bytes) == (0, 0, 0)
 
 
 def test_after_a_lack_of_memory_the_next_query_runs(judge):
     assert judge(REFUSED["wide rows"]).detail == "memory limit"
     for _ in range(4):  # whichever worker it is
-        assert judge("SELECT a FROM pairs", "SELECT a FROM pairs").spider_exec is True
+        assert judge("SELECT a FROM pairs", "SELECT a FROM pairs").scores["spider_exec"] is True
+
+
+def test_only_the_metrics_asked_for_are_computed(verifier, database, monkeypatch):
+    gold = "SELECT a, b FROM pairs"
+    jobs = [
+        SQLJob(database, "SELECT a FROM pairs", gold, ()),
+        SQLJob(database, "SELECT a FROM pairs", gold, ("bird_soft_f1",)),
+        SQLJob(database, "SELECT a FROM pairs", gold, ("ehrsql", "bird_soft_f1", "bird_ex")),
+    ]
+    none, one, three = (outcome.scores for outcome in verifier.run(jobs))
+    assert (none, list(one), list(three)) == ({}, ["bird_soft_f1"], list(jobs[2].metrics))
+    assert 0 < one["bird_soft_f1"] < 1
+    assert three == {"ehrsql": False, "bird_ex": False, **one}
+    engine = Engine(seconds=5, rows=100, sql_chars=100)
+    run = []
+    query = engine.query
+    engine.query = lambda connection, sql: run.append(sql) or query(connection, sql)
+    engine([str(database), "SELECT DISTINCT a FROM pairs", gold, [], 0])
+    assert run == ["SELECT DISTINCT a FROM pairs"]
+
+
+def test_what_fails_scores_nothing_in_every_metric(database, verifier):
+    for sql in ("SELEC", "DROP TABLE t", REFUSED["wide rows"]):
+        (outcome,) = verifier.run([SQLJob(database, sql, "SELECT a FROM pairs", tuple(METRICS))])
+        assert list(outcome.scores) == list(METRICS)
+        assert all(score == 0 and score is not None for score in outcome.scores.values())
+
+
+def test_ehrsql_judges_its_own_form_of_the_query(verifier, database):
+    ranges = "SELECT a FROM pairs WHERE a + 95 BETWEEN sao2_lower AND sao2_upper"
+    job = SQLJob(database, ranges, "SELECT A FROM pairs", ("ehrsql", "bird_ex"))
+    (outcome,) = verifier.run([job])
+    assert outcome.status == "error"
+    assert outcome.scores == {"ehrsql": True, "bird_ex": False}
+    (outcome,) = verifier.run([SQLJob(database, "SELECT 'a''b'", "SELECT 1", ("ehrsql",))])
+    assert outcome.scores == {"ehrsql": False}
+    assert outcome.detail.startswith("as ehrsql runs it: ")
+
+
+def test_results_are_told_apart_by_digest_as_bird_tells_them_apart(judge):
+    same = ["SELECT a FROM pairs", "SELECT DISTINCT a FROM pairs ORDER BY a DESC",
+            "SELECT a + 0.0 FROM pairs"]  # fmt: skip
+    others = ["SELECT b FROM pairs", "SELECT a, a FROM pairs", "SELECT CAST(a AS TEXT) FROM pairs",
+              "SELECT a + 0.5 FROM pairs", "SELECT 1", "SELECT NULL", "SELECT 'NULL'",
+              "SELECT a FROM pairs WHERE 0"]  # fmt: skip
+    (digest,) = {judge(sql).digest for sql in same}
+    assert len({digest, *(judge(sql).digest for sql in others)}) == len(others) + 1
+    assert judge("SELECT a, b FROM t WHERE 0").digest == judge(others[-1]).digest
+    assert judge("SELEC").digest is None
+
+
+def test_a_preview_shows_the_first_rows_of_both_results(verifier, database):
+    sql = "SELECT a AS number, b, NULL, x'00ff', hex(zeroblob(90)) AS long FROM t"
+    gold = "SELECT count(*) FROM t"
+    (outcome,) = verifier.run([SQLJob(database, sql, gold, preview=2)])
+    shown = outcome.predicted_preview
+    assert shown.columns == ("number", "b", "NULL", "x'00ff'", "long")
+    assert shown.rows == tuple(
+        (f"{i}", f"n{i}", "NULL", "x'00ff'", "0" * 59 + "…") for i in range(2)
+    )
+    assert shown.total == 1000
+    assert outcome.reference_preview == Preview(("count(*)",), (("1000",),), 1)
+    broken, alone, slow = verifier.run(
+        [
+            SQLJob(database, "SELEC", gold, preview=1),
+            SQLJob(database, "SELECT 1", preview=1),
+            SQLJob(database, "SELECT 1", "SELEC", preview=1),
+        ]
+    )
+    assert (broken.predicted_preview, broken.reference_preview.total) == (None, 1)
+    assert (alone.predicted_preview.rows, alone.reference_preview) == ((("1",),), None)
+    assert (slow.predicted_preview.total, slow.reference_preview) == (1, None)
+    (outcome,) = verifier.run([SQLJob(database, sql, gold)])
+    assert (outcome.predicted_preview, outcome.reference_preview) == (None, None)
+
+
+def test_a_job_that_asks_for_what_there_is_not_is_an_error():
+    with pytest.raises(ValueError, match="no such SQL metric: exact; there are: spider_exec"):
+        SQLJob("d.sqlite", "SELECT 1", metrics=("bird_ex", "exact"))
+    with pytest.raises(ValueError, match="preview"):
+        SQLJob("d.sqlite", "SELECT 1", preview=-1)
 
 
 @pytest.mark.skipif("MRTPO_DATA" not in os.environ, reason="MRTPO_DATA is not set")
@@ -432,7 +526,7 @@ def test_verdicts_agree_with_the_official_metrics():
     disagreeing = [
         (row, outcome)
         for row, outcome in zip(rows, outcomes, strict=True)
-        if any(getattr(outcome, name) is not bool(row[name]) for name in names)
+        if verdicts(outcome) != tuple(bool(row[name]) for name in names)
     ]
     assert len(rows) > 2000
     assert disagreeing == []

@@ -87,14 +87,14 @@ def _verdict(response: str, outcome: SQLOutcome) -> Verdict:
     rewards = (
         Reward("format", float(format_ok(response)), "ok"),
         Reward("executability", _number(outcome.executable), status, detail),
-        Reward("execution", _number(outcome.spider_exec), status, detail),
+        Reward("execution", _number(outcome.scores["spider_exec"]), status, detail),
     )
     metrics = (
-        Reward("spider_exec", _number(outcome.spider_exec), status),
-        Reward("bird_ex", _number(outcome.bird_ex), status),
+        Reward("spider_exec", _number(outcome.scores["spider_exec"]), status),
+        Reward("bird_ex", _number(outcome.scores["bird_ex"]), status),
     )
     return Verdict(rewards, metrics)
 
 
-def _number(value: bool | None) -> float | None:
+def _number(value: bool | float | None) -> float | None:
     return None if value is None else float(value)

@@ -1,14 +1,20 @@
-"""Equality of query results as Spider and BIRD have it, and Spider's rewriting of queries."""
+"""Equality of query results as Spider, BIRD and EHRSQL have it, and their forms of queries."""
 
 import itertools
+import json
+import os
 import random
+import sqlite3
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from mrtpo.benchmarks.sql_results import (
+from mrtpo.verifiers.sql_results import (
     bird_equal,
+    ehrsql_equal,
+    ehrsql_query,
     order_matters,
     spider_equal,
     spider_query,
@@ -165,7 +171,7 @@ def test_the_search_gives_up_as_unequal(monkeypatch):
     rows = [(i, i % 3, i % 5, -i) for i in range(50)]
     predicted = permuted_columns(rows, 1)[::-1]
     assert spider_equal(rows, predicted, order_matters=False)
-    monkeypatch.setattr("mrtpo.benchmarks.sql_results.MOST_WORK", 100)
+    monkeypatch.setattr("mrtpo.verifiers.sql_results.MOST_WORK", 100)
     assert not spider_equal(rows, predicted, order_matters=False)
 
 
@@ -209,3 +215,55 @@ def test_order_matters_if_the_words_stand_anywhere_in_the_gold():
     assert order_matters("SELECT a FROM (SELECT a FROM t ORDER BY a LIMIT 1)")
     assert not order_matters("SELECT a FROM t")
     assert not order_matters("SELECT a FROM t ORDER  BY a")
+
+
+def test_ehrsql_compares_the_first_hundred_rows_as_texts():
+    rows = [(i, f"n{i}") for i in range(100)]
+    assert ehrsql_equal(rows, rows[::-1])
+    assert ehrsql_equal([*rows, (1, "x")], [*rows, (2, "y"), (3, "z")])
+    assert not ehrsql_equal(rows, rows[:-1])
+    assert not ehrsql_equal([(1,), (1,)], [(1,)])
+    assert not ehrsql_equal([(1,)], [(1.0,)])
+    assert not ehrsql_equal([(1,)], [("1",)])
+    assert not ehrsql_equal([(1, 2)], [(2, 1)])
+    assert ehrsql_equal([], [])
+
+
+@pytest.mark.parametrize(
+    ("written", "run"),
+    [
+        ("SELECT A FROM T WHERE B = 'Asp''irin'", "select a from t where b = 'asp'irin'"),
+        ("a >= datetime(current_time,'-1 year')", "a >= datetime('2105-12-31 23:59:00','-1 year')"),
+        ("datetime('now', '-1 day')", "datetime('2105-12-31 23:59:00', '-1 day')"),
+        ("strftime('%y-%m %j', a) < = '2103'", "strftime('%Y-%m %J', a) <= '2103'"),
+        ("v between sao2_lower and sao2_upper", "v between 95.0 and 100.0"),
+        ("v > heart_rate_lower and v <\n heart_rate_upper", "v > 60.0 and v <\n 100.0"),
+        ("v between  mean_bp_lower and mean_bp_upper or w = mean_bp_lower",
+         "v between  60.0 and 110.0 or w = 60.0"),
+        ("v between sao2_lower and mean_bp_upper", "same"),
+        ("v between weight_lower and weight_upper", "same"),
+        ("v > sao2_lower", "same"),
+        ("(sao2_lower,sao2_upper)", "same"),
+    ],
+)  # fmt: skip
+def test_ehrsql_runs_a_rewritten_query(written, run):
+    assert ehrsql_query(written) == (written if run == "same" else run)
+
+
+@pytest.mark.skipif("MRTPO_DATA" not in os.environ, reason="MRTPO_DATA is not set")
+@pytest.mark.parametrize("name", ["mimic_iii", "eicu"])
+def test_every_ehrsql_reference_runs_on_empty_tables_once_it_is_rewritten(name):
+    folder = Path(os.environ["MRTPO_DATA"]) / "ehrsql" / name
+    connection = sqlite3.connect(":memory:")
+    connection.executescript((folder / f"{name}.sql").read_text())
+    rows = json.loads((folder / "valid.json").read_text())
+    queries = [row["query"] for row in rows if not row["is_impossible"]]
+    assert len(queries) > 700
+    broken = 0
+    for query in queries:
+        connection.execute(ehrsql_query(query)).fetchall()
+        try:
+            connection.execute(query)
+        except sqlite3.Error:
+            broken += 1
+    assert broken > 0

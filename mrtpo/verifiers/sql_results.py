@@ -1,10 +1,11 @@
-"""When two query results count as equal: Spider's execution match and BIRD's EX, in own words.
+"""When two query results count as equal: Spider's, BIRD's and EHRSQL's metrics, in own words.
 
 Sources: `spider_equal`, `spider_query` and `order_matters` follow the execution evaluation of
 taoyds/test-suite-sql-eval (Zhong et al. 2020, "Semantic Evaluation for Text-to-SQL with Distilled
 Test Suites"), options `--etype exec` without `--plug_value` and `--keep_distinct`; `bird_equal`
-follows `evaluation_ex.py` of bird-bench/mini_dev (Li et al. 2023). Where they differ from the
-originals in a result, the docstring says so.
+follows `evaluation_ex.py` of bird-bench/mini_dev (Li et al. 2023); `ehrsql_equal` and
+`ehrsql_query` follow `evaluate.py` of glee4810/EHRSQL 1.5.1 (Lee et al. 2022). Where they differ
+from the originals in a result, the docstring says so. Graded scores are in `sql_overlap`.
 
 Rows are tuples of the engine's values (int, float, str, bytes, None).
 """
@@ -30,6 +31,19 @@ _TOKEN = re.compile(
     |\w+|\s+|.""",
     re.DOTALL | re.VERBOSE,
 )
+EHRSQL_NOW = "2105-12-31 23:59:00"
+EHRSQL_ROWS = 100
+_NORMAL_RANGES = {
+    "temperature": (35.5, 38.1),
+    "sao2": (95.0, 100.0),
+    "heart rate": (60.0, 100.0),
+    "respiration": (12.0, 18.0),
+    "systolic bp": (90.0, 120.0),
+    "diastolic bp": (60.0, 90.0),
+    "mean bp": (60.0, 110.0),
+}
+_LOWER = re.compile(r"[ \n]((\w+)_lower)", re.ASCII)
+_UPPER = re.compile(r"[ \n]((\w+)_upper)", re.ASCII)
 _THIS_YEAR = re.compile(r"YEAR\s*\(\s*CURDATE\s*\(\s*\)\s*\)\s*", re.IGNORECASE)
 
 
@@ -60,6 +74,34 @@ def order_matters(gold: str) -> bool:
 def bird_equal(gold_rows: Sequence[Row], predicted_rows: Sequence[Row]) -> bool:
     """BIRD's EX: equal as sets of rows; duplicates and row order are ignored, columns stay put."""
     return set(gold_rows) == set(predicted_rows)
+
+
+def ehrsql_query(sql: str) -> str:
+    """The form of a query that EHRSQL's evaluation runs.
+
+    All is lower case, literals too; current_time and 'now' are the data set's present
+    (`EHRSQL_NOW`); a pair `<vital>_lower`, `<vital>_upper` is that vital sign's normal range, if
+    the first of each kind speak of one known sign; doubled quotes become single; `< =` is joined;
+    %y and %j become %Y and %J.
+    """
+    sql = sql.lower().replace("current_time", f"'{EHRSQL_NOW}'")
+    lower, upper = _LOWER.search(sql), _UPPER.search(sql)
+    if lower and upper and lower.group(2) == upper.group(2):
+        limits = _NORMAL_RANGES.get(lower.group(2).replace("_", " "))
+        if limits:
+            for found, limit in zip((lower, upper), limits, strict=True):
+                sql = sql.replace(found.group(1), str(limit))
+    sql = sql.replace("''", "'").replace("< =", "<=").replace("%y", "%Y").replace("%j", "%J")
+    return sql.replace("'now'", f"'{EHRSQL_NOW}'")
+
+
+def ehrsql_equal(gold_rows: Sequence[Row], predicted_rows: Sequence[Row]) -> bool:
+    """EHRSQL's comparison: the first 100 rows of each as texts, sorted. 1 and 1.0 differ.
+
+    Abstentions (the query `null`) never get here; they are the caller's to count.
+    """
+    gold, predicted = (sorted(map(str, rows[:EHRSQL_ROWS])) for rows in (gold_rows, predicted_rows))
+    return gold == predicted
 
 
 def spider_equal(
