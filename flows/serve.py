@@ -12,7 +12,7 @@ from typing import Any
 
 import mrtpo
 
-NAMES = ("pipeline", "prepare", "rollout", "attribute", "train", "evaluate")
+NAMES = ("pipeline", "prepare", "rollout", "attribute", "train", "evaluate", "benchmark")
 
 
 def main() -> int:
@@ -28,6 +28,7 @@ def main() -> int:
     from prefect.deployments.runner import EntrypointType, RunnerDeployment
 
     from flows.attribute import attribute
+    from flows.benchmark import benchmark
     from flows.evaluate import evaluate
     from flows.lost import mark_lost_runs
     from flows.pipeline import pipeline
@@ -38,7 +39,9 @@ def main() -> int:
 
     for label in mark_lost_runs(state_folder(workspace_root())):
         print(f"{label}: was killed, may be retried", flush=True)
-    flows: list[Flow[..., Any]] = [pipeline, prepare, rollout, attribute, train, evaluate]
+    flows: list[Flow[..., Any]] = [
+        pipeline, prepare, rollout, attribute, train, evaluate, benchmark,
+    ]  # fmt: skip
     deployments = [
         RunnerDeployment.from_flow(
             flow,

@@ -2,9 +2,10 @@
 
 DVC has no optional dependency, and a path that comes from `$MRTPO_DATA` cannot stand in `dvc.yaml`.
 So stages depend on a value instead: `prepare` on `sources.yaml: <data.source>`, stages that load a
-pretrained model on `sources.yaml: model`. `python -m flows.sources` brings these values up to date;
-`make run` and the flows do so first. Before a plain `dvc repro` it is needed only when such files
-changed in place, since another source or path is a changed setting, which DVC sees by itself.
+pretrained model on `sources.yaml: model`, `benchmark` on `sources.yaml: benchmarks`.
+`python -m flows.sources` brings these values up to date; `make run` and the flows do so first.
+Before a plain `dvc repro` it is needed only when such files changed in place, since another source
+or path is a changed setting, which DVC sees by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from mrtpo.config import Settings, SettingsError, data_folder, load_settings
+from mrtpo.config import Settings, SettingsError, benchmark_folder, data_folder, load_settings
 
 WHOLE = 64 * 2**20  # a larger file is known by its size and both ends
 END = 2**20
@@ -45,11 +46,15 @@ def digest(path: Path) -> str:
 
 def current(settings: Settings, folder: Path) -> dict[str, str | None]:
     """The values that `sources.yaml` should have for these settings. Raises `SettingsError`."""
-    values: dict[str, str | None] = {"model": None}
+    values: dict[str, str | None] = {"model": None, "benchmarks": None}
     if settings.data.source != "synthetic":
         values[settings.data.source] = digest(folder / data_folder(settings.data))
     if settings.model.path and (model := folder / Path(settings.model.path).expanduser()).exists():
         values["model"] = digest(model)
+    if settings.benchmark.names:
+        root = folder / benchmark_folder(settings.benchmark)
+        found = [digest(root / name) for name in settings.benchmark.names if (root / name).is_dir()]
+        values["benchmarks"] = hashlib.sha256("".join(found).encode()).hexdigest()[:16]
     return values
 
 

@@ -86,7 +86,12 @@ def checked_settings(root: Path, overrides: Mapping[str, Any]) -> Settings:
 
 def anchored(root: Path, settings: Settings) -> dict[str, str]:
     """Files that settings name relative to the workspace, named absolutely for a clone."""
-    named = {"data.path": settings.data.path, "model.path": settings.model.path}
+    named = {
+        "data.path": settings.data.path,
+        "model.path": settings.model.path,
+        "benchmark.path": settings.benchmark.path,
+        "benchmark.databases": settings.benchmark.databases,
+    }
     return {
         key: str((root / path).resolve())
         for key, path in named.items()

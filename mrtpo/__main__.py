@@ -86,6 +86,12 @@ def evaluate(params: Params = DEFAULT) -> None:
 
 
 @app.command()
+def benchmark(params: Params = DEFAULT) -> None:
+    """Score the trained policy on the public sets of `benchmark.names`."""
+    _run("benchmark", params)
+
+
+@app.command()
 def score(
     benchmarks: Annotated[
         list[str], typer.Argument(help=f"One or more of: {', '.join(BENCHMARKS)}; or `all`.")

@@ -15,7 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from mrtpo.benchmarks import BENCHMARKS
 
 TaskName = Literal["text2sql"]
 MethodName = Literal[
@@ -293,6 +302,28 @@ class Evaluate(Section):
     """Prompts decoded together."""
 
 
+class Benchmark(Section):
+    """The stage `benchmark`: the best checkpoint on public sets."""
+
+    names: list[str] = []
+    """Which, as `python -m mrtpo score --help` lists them; empty: the stage does nothing."""
+    path: str | None = None
+    """Folder that holds each by its name; null means `$MRTPO_DATA`."""
+    databases: str | None = None
+    """Folder of databases, where they are not beside the questions."""
+    limit: Count | None = None
+    """Only so many questions of each, drawn by the seed; null: all."""
+    samples: Annotated[int, Field(ge=0)] = 0
+    """Sampled answers beside the greedy one, for a majority vote."""
+
+    @field_validator("names")
+    @classmethod
+    def _known(cls, names: list[str]) -> list[str]:
+        if unknown := [name for name in names if name not in BENCHMARKS]:
+            raise ValueError(f"unknown: {', '.join(unknown)}; known: {', '.join(BENCHMARKS)}")
+        return names
+
+
 class Report(Section):
     """The stage `report`."""
 
@@ -326,6 +357,7 @@ class Settings(Section):
     replay: Replay = Replay()
     train: Train = Train()
     evaluate: Evaluate = Evaluate()
+    benchmark: Benchmark = Benchmark()
     report: Report = Report()
     tracking: Tracking = Tracking()
 
@@ -404,6 +436,20 @@ def data_folder(data: Data) -> Path:
         )
     if not folder.is_dir():
         raise SettingsError(f"data.path: {folder} is not a folder")
+    return folder
+
+
+def benchmark_folder(benchmark: Benchmark) -> Path:
+    """The folder that holds the benchmarks. Raises `SettingsError` if it cannot be told."""
+    given = benchmark.path or os.environ.get("MRTPO_DATA")
+    if not given:
+        raise SettingsError(
+            "benchmark.names: set benchmark.path to the folder that holds "
+            f"{', '.join(benchmark.names)}, or the environment variable MRTPO_DATA"
+        )
+    folder = Path(os.path.expandvars(given)).expanduser()
+    if not folder.is_dir():
+        raise SettingsError(f"benchmark.path: {folder} is not a folder")
     return folder
 
 

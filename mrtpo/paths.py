@@ -21,6 +21,7 @@ ATTRIBUTION_FIGURES = Path("reports/attribution")  # attribute: PNG and SVG
 POLICY = Path("models/policy")  # train: the best checkpoint, a transformers folder, run.json
 HISTORY = Path("reports/train")  # train: history.csv, evaluations.csv, curves.png
 PREDICTIONS = Path("data/predictions/predictions.parquet")  # evaluate
+BENCHMARKS = Path("data/benchmarks")  # benchmark: <name>.jsonl and what goes with it
 REPORT = Path("reports/report.html")  # report
 METRICS = Path("metrics")  # <stage>.json
 

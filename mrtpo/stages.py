@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mrtpo import paths
@@ -174,6 +175,39 @@ def evaluate(settings: Settings) -> None:
     passes = (*task.reward_names, *task.metric_names)
     shown = ", ".join(f"{name} {scores.metrics[name]:.3f}" for name in passes)
     print(f"evaluate: {len(prompts)} {settings.evaluate.split} prompts, greedy: {shown}")
+
+
+def benchmark(settings: Settings) -> None:
+    """Score the trained policy on the public sets that `benchmark.names` lists."""
+    names = settings.benchmark.names
+    shutil.rmtree(paths.BENCHMARKS, ignore_errors=True)
+    paths.BENCHMARKS.mkdir(parents=True)
+    if not names:
+        (paths.BENCHMARKS / "none.txt").write_text("benchmark.names is empty\n")
+        write_metrics("benchmark", {"benchmarks": 0})
+        print("benchmark: none named in benchmark.names")
+        return
+    from mrtpo.benchmarks.score import score_benchmarks
+    from mrtpo.checkpoint import fingerprint
+    from mrtpo.config import benchmark_folder
+    from mrtpo.tracking import RunLog
+
+    relevant = settings.model_dump(
+        include={"task", "seed", "data", "model", "sampling", "verifier", "benchmark"}
+    )
+    state = paths.state_root() / f"benchmark-{fingerprint(relevant, [paths.POLICY])}"
+    databases = settings.benchmark.databases
+    summaries = score_benchmarks(
+        names, benchmark_folder(settings.benchmark), paths.BENCHMARKS, settings,
+        model=str(paths.POLICY), databases=Path(databases) if databases else None,
+        samples=settings.benchmark.samples, limit=settings.benchmark.limit, state=state,
+    )  # fmt: skip
+    shutil.rmtree(state)
+    metrics = {name: found.headline() for name, found in summaries.items()}
+    write_metrics("benchmark", {"benchmarks": len(names), **metrics})
+    about = json.loads((paths.POLICY / "training.json").read_text())
+    with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
+        log.finish_metrics({name: found.scores for name, found in summaries.items()}, "benchmark")
 
 
 def report(settings: Settings) -> None:

@@ -247,6 +247,10 @@ class Log(NoLog):
     def __init__(self) -> None:
         self.steps: list[int] = []
         self.metrics: list[dict[str, float]] = []
+        self.finals: dict[str, Any] = {}
+
+    def finish_metrics(self, metrics: Any, prefix: str = "final") -> None:
+        self.finals[prefix] = dict(metrics)
 
     def step(self, step: int, metrics: Any) -> None:
         self.steps.append(step)

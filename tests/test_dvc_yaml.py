@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from mrtpo.benchmarks import BENCHMARKS
 from mrtpo.config import Settings, load_settings
 
 ROOT = Path(__file__).parents[1]
 STAGES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-ORDER = ("prepare", "warmstart", "rollout", "attribute", "train", "evaluate", "report")
+ORDER = ("prepare", "warmstart", "rollout", "attribute", "train", "evaluate", "benchmark",
+         "report")  # fmt: skip
 # Their change cannot change an output: settings are tracked by value, the others only tell.
 NEUTRAL = {"mrtpo", "mrtpo.config", "mrtpo.paths", "mrtpo.progress", "mrtpo.tracking",
            "mrtpo.runs", "mrtpo.mlflow_store"}  # fmt: skip
@@ -124,6 +126,8 @@ def used_by(stage: str) -> tuple[set[str], set[str]]:
         if module not in NEUTRAL:
             sections |= settings_read(body)
             waiting += imported(body)
+        if module == "mrtpo.benchmarks.score":  # opens them by name
+            waiting += BENCHMARKS.values()
     return modules - NEUTRAL - IDLE[stage], sections - IDLE_SETTINGS[stage]
 
 
@@ -195,4 +199,4 @@ def test_params_yaml_is_valid_and_lists_every_setting() -> None:
 def test_sources_yaml_has_every_kind_of_data() -> None:
     listed = yaml.safe_load((ROOT / "sources.yaml").read_text())
     kinds = Settings.model_fields["data"].annotation.model_fields["source"].annotation.__args__
-    assert {*kinds, "model"} == set(listed)
+    assert {*kinds, "model", "benchmarks"} == set(listed)

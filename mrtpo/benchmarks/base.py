@@ -76,6 +76,15 @@ class Summary:
     counts: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    def headline(self) -> dict[str, Any]:
+        """Counts, all scores, and the first score by group: what a metrics file keeps."""
+        first = next(iter(self.scores))
+        groups = {
+            grouping: {group: scores.get(first) for group, scores in found.items()}
+            for grouping, found in self.groups.items()
+        }
+        return {**self.counts, "scores": self.scores, "groups": groups}
+
 
 class Benchmark(Protocol):
     """A benchmark's questions. Opening one reads and checks its files, nothing more."""

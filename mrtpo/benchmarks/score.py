@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import random
+import shutil
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,17 +44,20 @@ def score_benchmarks(
     temperature: float | None = None,
     limit: int | None = None,
     answered: bool = False,
+    state: Path | None = None,
 ) -> dict[str, Summary]:
     """Score benchmarks one after the other and print a table of each.
 
-    `all` means every benchmark that is in `data`. With several, `out` is a folder and gets
+    `all` means every benchmark that is in `data`. With several, or where `out` is a folder, it gets
     `<name>.jsonl` of each. All are opened, which checks their files, before any is scored.
+    Responses are kept in `state` until a benchmark is scored (null: where the verdicts go).
     """
     several = len(names) > 1 or "all" in names
     if several and predictions is not None:
         raise ValueError("--predictions answers one benchmark; name that one")
     if several and out.is_file():
         raise ValueError(f"--out: {out} is a file; several benchmarks need a folder")
+    in_folder = several or out.is_dir()
     wanted = list(BENCHMARKS) if "all" in names else list(dict.fromkeys(names))
     with contextlib.ExitStack() as stack:
         opened = {}
@@ -66,14 +70,14 @@ def score_benchmarks(
             raise ValueError(f"--data: {data} has no folder of: {', '.join(BENCHMARKS)}")
         summaries = {}
         for name, benchmark in opened.items():
-            file = out / f"{name}.jsonl" if several else out
+            file = out / f"{name}.jsonl" if in_folder else out
             if predictions is not None:
                 found = score_predictions(benchmark, predictions, file, answered=answered)
             else:
                 assert model is not None
                 found = score_checkpoint(
                     benchmark, model, settings, file,
-                    samples=samples, temperature=temperature, limit=limit,
+                    samples=samples, temperature=temperature, limit=limit, state=state,
                 )  # fmt: skip
             summaries[name] = found
             print(table(found), end="")
@@ -94,6 +98,9 @@ def open_benchmark(
         raise ValueError(f"--data: {folder} is not a folder")
     if databases is not None and not databases.is_dir():
         raise ValueError(f"--databases: {databases} is not a folder")
+    own = folder / name
+    if own.is_dir():
+        folder = own
     module = importlib.import_module(BENCHMARKS[name])
     opened: Benchmark = module.open_benchmark(name, folder, settings, databases)
     return opened
@@ -133,10 +140,12 @@ def score_checkpoint(
     samples: int = 0,
     temperature: float | None = None,
     limit: int | None = None,
+    state: Path | None = None,
 ) -> Summary:
     """Answer the questions with a policy (hub id, folder or GGUF), then judge the answers.
 
-    Prompts are all made before the policy is loaded. Goes on where a killed run stopped.
+    Prompts are all made before the policy is loaded. Goes on where a killed run stopped, if the
+    folder `state` of unfinished responses is the same (null: that of `out`).
     """
     from mrtpo import paths
     from mrtpo.benchmarks.responses import respond
@@ -147,8 +156,10 @@ def score_checkpoint(
     prompts = [(question, benchmark.prompt(question)) for question in asked]
     policy = load_policy(model, settings.model, paths.state_root())
     weights = [path for path in [Path(model)] if path.exists()]
+    finished = beside(out, "responses.jsonl")
+    unfinished = state / finished.name if state else finished
     responses = respond(
-        policy, prompts, beside(out, "responses.jsonl"),
+        policy, prompts, unfinished,
         made_by={"benchmark": benchmark.name, "model": model, "dtype": settings.model.dtype,
                  "weights": fingerprint({}, weights, code=False)},
         samples=samples, temperature=temperature or settings.sampling.temperature,
@@ -156,6 +167,9 @@ def score_checkpoint(
         batch_size=settings.evaluate.batch_size, seed=settings.seed,
     )  # fmt: skip
     answers = [benchmark.from_response(r.question, r.text, r.sample) for r in responses]
+    if state:
+        finished.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(unfinished, finished)
     truncated = sum(not response.finished for response in responses)
     return _scored(benchmark, answers, asked, out, truncated=truncated)
 

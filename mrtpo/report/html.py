@@ -66,6 +66,7 @@ def context(results: Results, failures: int) -> dict[str, Any]:
         "benchmark": settings.data.source,
         "overall": {name: tables.share(row.get(name) for row in rows) for name in scores},
         "groups": {name: found for name, found in groups.items() if len(found) > 1},
+        "public": tables.public(results.metrics.get("benchmark", {})),
         "charts": _charts(results),
         "comparison": _comparison(runs, scores) if len(runs) > 1 else None,
         "uncompared": len(results.runs) - len(runs),

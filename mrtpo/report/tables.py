@@ -213,3 +213,27 @@ def _mark_best(rows: list[MethodRow]) -> list[MethodRow]:
         }
         marked.append(dataclasses.replace(row, figures=figures))
     return marked
+
+
+@dataclass(frozen=True)
+class Public:
+    """A public benchmark: its scores that are shares, and the headline score by group."""
+
+    name: str
+    questions: int
+    scores: dict[str, float | None]
+    groups: list[tuple[str, float | None]]
+
+
+def public(metrics: Mapping[str, Any]) -> list[Public]:
+    """Of `metrics/benchmark.json`, one a benchmark."""
+    return [
+        Public(
+            name,
+            values["questions"],
+            {key: v for key, v in values["scores"].items() if v is None or 0 <= v <= 1},
+            [(group, v) for members in values["groups"].values() for group, v in members.items()],
+        )
+        for name, values in metrics.items()
+        if isinstance(values, Mapping)
+    ]

@@ -22,6 +22,7 @@ from prefect.testing.utilities import prefect_test_harness
 from prefect.utilities.callables import parameter_schema
 
 from flows.attribute import attribute
+from flows.benchmark import benchmark
 from flows.evaluate import evaluate
 from flows.locks import run_lock
 from flows.lost import mark_lost_runs
@@ -34,7 +35,7 @@ from flows.workspace import run_label
 from mrtpo.config import Settings
 
 FLOWS: dict[str, Flow[..., Any]] = {
-    flow.name: flow for flow in (pipeline, prepare, rollout, attribute, train, evaluate)
+    flow.name: flow for flow in (pipeline, prepare, rollout, attribute, train, evaluate, benchmark)
 }
 
 

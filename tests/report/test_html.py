@@ -20,6 +20,7 @@ from made_up import (
     prediction_rows,
 )
 
+from mrtpo.benchmarks.base import Summary
 from mrtpo.config import Settings, settings_from
 from mrtpo.records import Information, Message, Prompt, write_prompts
 from mrtpo.report import results as results_module
@@ -298,3 +299,19 @@ def test_a_tracking_store_that_cannot_be_read_costs_the_comparison_only(
     with pytest.warns(UserWarning, match="refused"):
         found = read_results(Settings(), tmp_path)
     assert found.runs == []
+
+
+def test_public_benchmarks_are_shown_with_their_scores_and_groups(tmp_path: Path) -> None:
+    summary = Summary(
+        "spider",
+        {"spider_exec": 0.5, "bird_ex": None},
+        {"difficulty": {"easy": {"spider_exec": 0.75, "questions": 4.0}}},
+        {"questions": 1034},
+    )
+    metrics = {"benchmark": {"benchmarks": 1, "spider": summary.headline()}}
+    made = Results(Settings(), prediction_rows(), metrics)
+    page = Page(write_report(tmp_path / "r.html", made).read_text())
+    text = " ".join(" ".join(page.texts).split())
+    assert "spider 1034 spider_exec 50.0 % bird_ex – easy 75.0 %" in text
+    none = Results(Settings(), prediction_rows(), {"benchmark": {"benchmarks": 0}})
+    assert "Public benchmarks" not in write_report(tmp_path / "n.html", none).read_text()
