@@ -1,0 +1,1 @@
+"""Tool calling: format and correctness of calls, as ToolRL defines them."""
