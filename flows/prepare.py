@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from prefect import flow
 from prefect.states import State
 
 from flows.stages import run_stages
+from mrtpo.config import SourceName
 
 
 @flow
 def prepare(
-    source: Literal["synthetic", "spider", "bird"] | None = None,
+    source: SourceName | None = None,
     path: str | None = None,
     seed: int | None = None,
     overrides: Mapping[str, Any] = {},
@@ -25,7 +26,7 @@ def prepare(
 
     Args:
         source: Where prompts come from.
-        path: The folder of spider or bird; empty means $MRTPO_DATA/<source>.
+        path: The set's folder, or a hub id; empty means $MRTPO_DATA/<source>.
         seed: Every random choice follows from it.
         overrides: Any key of params.yaml, as {"data.train_prompts": 1000}.
         stage_minutes: A stage that runs longer is stopped.

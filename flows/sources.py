@@ -14,7 +14,16 @@ import hashlib
 import sys
 from pathlib import Path
 
-from mrtpo.config import Settings, SettingsError, benchmark_folder, data_folder, load_settings
+from mrtpo.config import (
+    Data,
+    Settings,
+    SettingsError,
+    benchmark_folder,
+    data_folder,
+    databases_folder,
+    load_settings,
+)
+from mrtpo.tasks.text2sql.layouts import read_paths
 
 WHOLE = 64 * 2**20  # a larger file is known by its size and both ends
 END = 2**20
@@ -48,7 +57,7 @@ def current(settings: Settings, folder: Path) -> dict[str, str | None]:
     """The values that `sources.yaml` should have for these settings. Raises `SettingsError`."""
     values: dict[str, str | None] = {"model": None, "benchmarks": None}
     if settings.data.source != "synthetic":
-        values[settings.data.source] = digest(folder / data_folder(settings.data))
+        values[settings.data.source] = _data_digest(settings.data, folder)
     if settings.model.path and (model := folder / Path(settings.model.path).expanduser()).exists():
         values["model"] = digest(model)
     if settings.benchmark.names:
@@ -56,6 +65,23 @@ def current(settings: Settings, folder: Path) -> dict[str, str | None]:
         found = [digest(root / name) for name in settings.benchmark.names if (root / name).is_dir()]
         values["benchmarks"] = hashlib.sha256("".join(found).encode()).hexdigest()[:16]
     return values
+
+
+def _data_digest(data: Data, folder: Path) -> str:
+    """Of the set's folder and of what lies elsewhere: databases, tables files."""
+    databases = databases_folder(data)
+    try:
+        found = read_paths(
+            data.source,  # type: ignore[arg-type]
+            folder / data_folder(data),
+            folder / databases if databases else None,
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    digests = [digest(path) for path in found]
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()[:16]
 
 
 def refresh(folder: Path) -> list[str]:

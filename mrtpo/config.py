@@ -25,8 +25,20 @@ from pydantic import (
 )
 
 from mrtpo.benchmarks import BENCHMARKS
+from mrtpo.hub import download, is_hub_id
 
 TaskName = Literal["text2sql"]
+SourceName = Literal[
+    "synthetic",
+    "spider",
+    "spider_syn",
+    "spider_dk",
+    "spider_realistic",
+    "bird",
+    "ehrsql",
+    "sciencebenchmark",
+    "synsql",
+]
 MethodName = Literal[
     "grpo",
     "grpo_no_std",
@@ -78,10 +90,15 @@ class Section(BaseModel):
 class Data(Section):
     """What `prepare` reads."""
 
-    source: Literal["synthetic", "spider", "bird"] = "synthetic"
-    """Where prompts come from: generated here, or a folder in Spider's or BIRD's layout."""
+    source: SourceName = "synthetic"
+    """Where prompts come from: generated here, or a public set; see docs/data.md."""
     path: str | None = None
-    """The folder of `spider` or `bird`; null means `$MRTPO_DATA/<source>`."""
+    """The set's folder, one that holds it, or a hub id; null: `$MRTPO_DATA/<source>`, else
+    `$MRTPO_DATA`."""
+    revision: str | None = None
+    """Commit, tag or branch of the hub id in `path`; needed with one."""
+    databases_path: str | None = None
+    """A further folder of databases, `<db_id>/<db_id>.sqlite`; it goes before the set's own."""
     databases: Annotated[int, Field(ge=12, le=400)] = 80
     """Databases to generate (synthetic)."""
     train_prompts: Count = 4000
@@ -365,6 +382,8 @@ class Settings(Section):
     def _combinations(self) -> Settings:
         if self.data.source == "synthetic" and self.data.path is not None:
             raise ValueError("data.path has no meaning with data.source: synthetic; set it to null")
+        if self.data.path is None and self.data.revision is not None:
+            raise ValueError("data.revision needs a hub id in data.path")
         if self.train.method == "mrtpo_permuted" and self.replay.max_rewards == 1:
             raise ValueError("method mrtpo_permuted needs replay.max_rewards above 1")
         if 0 < self.sampling.max_new_tokens <= self.rewards.overlong:
@@ -424,11 +443,14 @@ def load_settings(path: Path | str = "params.yaml") -> Settings:
 
 
 def data_folder(data: Data) -> Path:
-    """The folder of an external data source. Raises `SettingsError` if it cannot be told."""
+    """The folder of an external data source; a hub id is downloaded. Raises `SettingsError`."""
     if data.path is not None:
-        folder = Path(os.path.expandvars(data.path)).expanduser()
+        folder = _expanded(data.path)
+        if not folder.is_dir() and is_hub_id(data.path):
+            return _from_hub(data.path, data.revision)
     elif root := os.environ.get("MRTPO_DATA"):
         folder = Path(root) / data.source
+        folder = folder if folder.is_dir() else Path(root)
     else:
         raise SettingsError(
             f"data.source is {data.source}: set data.path to its folder, "
@@ -451,6 +473,32 @@ def benchmark_folder(benchmark: Benchmark) -> Path:
     if not folder.is_dir():
         raise SettingsError(f"benchmark.path: {folder} is not a folder")
     return folder
+
+
+def databases_folder(data: Data) -> Path | None:
+    """The further folder of databases. Raises `SettingsError` if it is named and not there."""
+    if data.databases_path is None:
+        return None
+    folder = _expanded(data.databases_path)
+    if not folder.is_dir():
+        raise SettingsError(f"data.databases_path: {folder} is not a folder")
+    return folder
+
+
+def _expanded(path: str) -> Path:
+    return Path(os.path.expandvars(path)).expanduser()
+
+
+def _from_hub(hub_id: str, revision: str | None) -> Path:
+    if revision is None:
+        raise SettingsError(
+            f"data.path: {hub_id} is no folder here and looks like a hub id; set data.revision to "
+            "the commit to use (or to main), so that a later run reads the same"
+        )
+    try:
+        return download(hub_id, revision)
+    except ValueError as error:
+        raise SettingsError(f"data.path: {error}") from error
 
 
 def _explain(error: ValidationError, where: str) -> str:

@@ -180,6 +180,8 @@ def test_the_data_folder_is_the_setting_else_the_environment(
         data_folder(unset)
     monkeypatch.setenv("MRTPO_DATA", str(tmp_path))
     assert data_folder(unset) == tmp_path / "spider"
+    other = settings_from({"data": {"source": "bird"}}).data
+    assert data_folder(other) == tmp_path  # which may hold the set under another of its names
     given = settings_from({"data": {"source": "spider", "path": "$MRTPO_DATA/spider"}}).data
     assert data_folder(given) == tmp_path / "spider"
     wrong = settings_from({"data": {"source": "spider", "path": "/nowhere/at/all"}}).data

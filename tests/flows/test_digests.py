@@ -63,8 +63,23 @@ def test_sources_yaml_follows_the_data_and_keeps_the_rest(
     assert refresh(project) == ["spider"]
     second = yaml.safe_load((project / "sources.yaml").read_text())
     assert second.pop("spider") != first.pop("spider")
-    assert first == second == {"synthetic": "generated", "bird": None, "model": None}
+    assert first == second
+    assert {key for key, value in first.items() if value is not None} == {"synthetic"}
     assert before.splitlines()[0] in (project / "sources.yaml").read_text()
+
+
+def test_databases_outside_of_the_sets_folder_count(
+    project: Path, data: Path, set_params, tmp_path: Path
+) -> None:
+    extra = tmp_path / "more" / "shop"
+    extra.mkdir(parents=True)
+    set_params("source: synthetic", "source: spider")
+    set_params("path: null                  # a set's", f"path: {data}  # a set's")
+    set_params("databases_path: null", f"databases_path: {extra.parent}")
+    assert refresh(project) == ["spider"]
+    (extra / "shop.sqlite").write_bytes(b"1")
+    assert refresh(project) == ["spider"]
+    assert refresh(project) == []
 
 
 def test_a_local_model_is_followed_and_forgotten_again(project: Path, set_params) -> None:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mrtpo.config import Data, Settings, data_folder
+from mrtpo.config import Data, Settings, data_folder, databases_folder
 from mrtpo.progress import Progress
 from mrtpo.records import Prompt
 from mrtpo.tasks.base import Prepared
 from mrtpo.tasks.text2sql import synthetic
 from mrtpo.tasks.text2sql.prompts import build_prompt
 from mrtpo.tasks.text2sql.schema import Schema, read_schema
-from mrtpo.tasks.text2sql.sources import Question, Source, copy_databases, read_folder
+from mrtpo.tasks.text2sql.sources import Question, Source, copy_databases, read_source
 from mrtpo.validation import Limits
 from mrtpo.verifiers.sql import ReferenceOutcome, SQLJob, SQLVerifier
 
@@ -51,7 +51,7 @@ def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared
     prompts = {split: builder.take(split) for split in SPLITS}
     if pools.source is not None:
         used = {prompt.source for rows in prompts.values() for prompt in rows}
-        copy_databases(pools.source, used, folder)
+        copy_databases(pools.source.databases, used, folder)
     return Prepared(prompts, builder.rows, limits, dict(builder.counts))
 
 
@@ -97,9 +97,10 @@ def _generated(settings: Settings, folder: Path) -> _Pools:
 
 def _read(settings: Settings) -> _Pools:
     data, seed = settings.data, settings.seed
-    source = read_folder(data.source, data_folder(data))  # type: ignore[arg-type]
+    folder = data_folder(data)
+    source = read_source(data.source, folder, databases_folder(data))  # type: ignore[arg-type]
     if not source.train:
-        raise ValueError(f"{data_folder(data)}: no questions for training (a train file is needed)")
+        raise ValueError(f"{folder}: no questions for training (a train file is needed)")
     counts = Counter(
         {
             f"dropped/{s}/{why}": n

@@ -25,6 +25,7 @@ from urllib.parse import quote
 MAX_VALUE_CHARS = 40
 _SCANNED_ROWS = 10_000  # example values come from the first rows, so that huge tables stay cheap
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TYPE = re.compile(r"[A-Za-z0-9_ ]*(\([0-9]+(, ?[0-9]+)?\))?")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 # Words that SQLite 3.40 does not take as a bare table or column name everywhere, and the join
 # words, which it takes only in some places.
@@ -136,6 +137,28 @@ def from_tables_json(entry: Mapping[str, Any]) -> Schema:
     except (IndexError, TypeError, ValueError) as error:
         raise ValueError(f"tables.json: {db_id}: malformed entry: {error}") from error
     return Schema(db_id, tables, keys)
+
+
+def write_empty(schema: Schema, path: Path) -> None:
+    """A SQLite database with these tables and no rows, to compile queries against.
+
+    `path` must not exist. Raises ValueError naming table or column if SQLite does not take it.
+    """
+    if path.exists():
+        raise ValueError(f"{path}: exists already")
+    for table in schema.tables:
+        for column in table.columns:
+            if not _TYPE.fullmatch(column.type):  # it is no name and cannot be quoted
+                raise ValueError(
+                    f"{schema.db_id}.{table.name}.{column.name}: {column.type!r} is no type"
+                )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        for table in schema.tables:
+            try:
+                connection.execute(_create_table(schema, table).removesuffix(";"))
+            except sqlite3.Error as error:
+                raise ValueError(f"{schema.db_id}.{table.name}: {error}") from error
 
 
 def quoted(name: str) -> str:

@@ -1,73 +1,69 @@
-"""Folders in Spider's or BIRD's layout as plain questions.
+"""Questions of the public text-to-SQL sets; `layouts` says which there are and where they stand.
 
-    spider: train_spider.json (+ train_others.json) or train_spider.min.json; dev.json; tables.json;
-            database/<db_id>/<db_id>.sqlite
-    bird:   train.json; dev.json or mini_dev_sqlite.json; {train_,dev_,}tables.json;
-            {train_,dev_,}databases/<db_id>/<db_id>.sqlite; also with train/ and dev/ in between
+`read_questions` gives every row of a split, as the official scorers count them; `read_source` what
+is of use for training and evaluation here. A malformed row is an error that names file, row and
+field, before anything slow starts. Rows that are sound but of no use (a reference marked as
+failing, an unanswerable question, no database, a repetition) are dropped and counted by reason:
+nothing disappears silently.
 
-Spider's rows have `db_id`, `question`, `query`; BIRD's `db_id`, `question`, `SQL` and perhaps
-`evidence` and `difficulty`. A file is a JSON list or JSON lines, told by content. Rows are counted
-from 0, as the official prediction files do.
-
-A malformed row is an error that names file, row and field, before anything slow starts. Rows that
-are sound but of no use (a reference marked as failing, no database here, a repetition) are dropped
-and counted by reason: nothing disappears silently.
+Fields that differ between sets: the query is `query`, in BIRD `SQL`, in SynSQL `sql` (which in
+Spider is a parse). Spider's hardness follows from the query. EHRSQL's unanswerable rows have
+`is_impossible: true` and no query. SQL-R1's rows of SynSQL have a whole rendered chat in `prompt`;
+only the schema is taken from it, never the chat.
 """
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["spider", "bird"]
-Row = tuple[Path, int, dict[str, Any]]  # file, number from 0, fields
+from mrtpo.tasks.rows import Values, bad_field, field_text, read_rows
+from mrtpo.tasks.text2sql.databases import Databases
+from mrtpo.tasks.text2sql.layouts import LAYOUTS, Kind, Layout, locate, places, question_files
+from mrtpo.tasks.text2sql.spider_hardness import hardness
 
-_SQL_FIELD = {"spider": "query", "bird": "SQL"}
-# In each split, for each tuple: the first name that exists.
-_FILES: dict[Kind, dict[str, tuple[tuple[str, ...], ...]]] = {
-    "spider": {
-        "train": (("train_spider.json", "train_spider.min.json"), ("train_others.json",)),
-        "dev": (("dev.json",),),
-    },
-    "bird": {
-        "train": (("train.json", "train/train.json"),),
-        "dev": (("dev.json", "dev/dev.json", "mini_dev_sqlite.json"),),
-    },
-}
-_TABLES: dict[Kind, dict[str, tuple[str, ...]]] = {
-    "spider": {"train": ("tables.json",), "dev": ("tables.json",)},
-    "bird": {
-        "train": ("train_tables.json", "train/train_tables.json", "tables.json"),
-        "dev": ("dev_tables.json", "dev/dev_tables.json", "tables.json"),
-    },
-}
-_DATABASES: dict[Kind, tuple[str, ...]] = {
-    "spider": ("database", "databases"),
-    "bird": (
-        "train_databases", "train/train_databases", "dev_databases", "dev/dev_databases",
-        "databases", "database",
-    ),
-}  # fmt: skip
-_SQLITE_MAGIC = b"SQLite format 3\x00"
+_CHAT_SCHEMA = re.compile(r"\nDatabase Schema:\n(.*?)\n+External Knowledge:\n", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Question:
-    """`file` is relative to the folder; `row` counts from 0."""
+    """`file` is relative to the set's folder; `row` counts its rows from 0, `index` those of all
+    files of the split. `sql` is empty where the question cannot be answered (EHRSQL).
+
+    `difficulty` is the set's own word, or Spider's hardness. `category` is what else the set tells
+    rows apart by: DK's kind of knowledge, SynSQL's style, EHRSQL's department. `ddl` is a schema
+    that stands in the row itself. `status` is what a derived file says of the reference, else `ok`.
+    """
 
     db_id: str
     question: str
     sql: str
-    evidence: str
-    difficulty: str
-    file: str
-    row: int
+    evidence: str = ""
+    difficulty: str = ""
+    file: str = ""
+    row: int = 0
+    index: int = 0
+    category: str = ""
+    answerable: bool = True
+    ddl: str = ""
+    status: str = "ok"
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """All rows of a split, in the order of its files, and where their databases are."""
+
+    kind: Kind
+    split: str
+    root: Path
+    questions: list[Question]
+    databases: Databases
 
 
 @dataclass(frozen=True)
@@ -81,71 +77,69 @@ class Source:
     dropped: dict[str, dict[str, int]]
 
 
-def read_folder(kind: Kind, folder: Path) -> Source:
-    """Questions of both splits and their databases; a split without files is empty.
+def read_questions(
+    kind: Kind, folder: Path, split: str | None = None, databases: Path | None = None
+) -> QuestionSet:
+    """Every question of a split; without `split`, of the one that is scored.
 
-    Raises ValueError naming file, row and field on bad input, and if no database is there at all.
+    `folder` is the set's own or holds it; `databases` is a further folder of databases, which goes
+    before the set's own. Whether a database is there is for the caller to ask. Raises ValueError
+    naming file, row and field on bad input.
     """
-    if not folder.is_dir():
-        raise ValueError(f"{folder}: not a folder")
-    splits = {split: _question_files(kind, folder, split) for split in ("train", "dev")}
-    if not any(splits.values()):
-        names = [name for split in _FILES[kind].values() for names in split for name in names]
-        raise ValueError(f"{folder}: none of {', '.join(names)} is there")
-    found: dict[str, list[Question]] = {}
-    rows: dict[str, int] = {}
-    dropped: dict[str, Counter[str]] = {}
-    databases: dict[str, Path] = {}
-    for split, paths in splits.items():
-        read = [item for path in paths for item in _rows(path)]
-        known = _known_databases(kind, folder, split)
-        rows[split] = len(read)
-        found[split], dropped[split] = _useful(kind, folder, read, known, databases)
-    if not databases:
-        raise ValueError(_nothing_left(kind, folder, dropped))
-    for file in databases.values():
-        _require_sqlite(file)
-    return Source(
-        train=found["train"],
-        dev=found["dev"],
-        databases=dict(sorted(databases.items())),
-        rows=rows,
-        dropped={split: dict(sorted(counts.items())) for split, counts in dropped.items()},
+    split = split or scored_split(kind, folder)
+    place = places(kind, folder, databases, split)
+    found = Databases(place.databases, place.tables)
+    questions = list(_questions(kind, place.root, split))
+    for question in questions:
+        if not found.known(question.db_id) and not question.ddl:
+            path = place.root / question.file
+            fault = f"{question.db_id!r} has no database file and is not in the tables file"
+            raise bad_field(path, question.row, "db_id", fault)
+    return QuestionSet(kind, split, place.root, questions, found)
+
+
+def scored_split(kind: Kind, folder: Path) -> str:
+    """The split that the set is scored on: the first of its usual ones that is there."""
+    root = locate(kind, folder)
+    for split in LAYOUTS[kind].test:
+        if question_files(kind, root, split):
+            return split
+    raise ValueError(
+        f"{root}: {kind} is scored on {' or '.join(LAYOUTS[kind].test)}: none is there"
     )
 
 
-def _useful(
-    kind: Kind, folder: Path, read: list[Row], known: set[str], databases: dict[str, Path]
-) -> tuple[list[Question], Counter[str]]:
-    """The questions worth keeping and why others are not; fills in the databases they use.
+def read_source(kind: Kind, folder: Path, databases: Path | None = None) -> Source:
+    """Questions for training and for test that have a database; a split without files is empty.
 
-    All rows are checked before any is judged, so that a malformed one is never hidden by its state.
+    Raises ValueError naming file, row and field on bad input, and if no database is there at all.
     """
-    sound = [_question(kind, folder, *row) for row in read]
-    kept: dict[tuple[str, str, str], Question] = {}
-    dropped: Counter[str] = Counter()
-    for question, (path, row, values) in zip(sound, read, strict=True):
-        status = values.get("_gold_status") or "ok"
-        file = _database(kind, folder, question.db_id)
-        key = (question.db_id, question.question, question.sql)
-        if file is None and known and question.db_id not in known:
-            raise ValueError(
-                f"{path}: row {row} (from 0): field db_id: {question.db_id!r} has no database file "
-                "and is not in the tables file"
-            )
-        if status != "ok":
-            dropped[f"gold status {status}"] += 1
-        elif file is None:
-            dropped["database missing"] += 1
-        elif key in kept:
-            dropped["duplicate"] += 1
-        else:
-            kept[key] = question
-            databases[question.db_id] = file
-    return list(kept.values()), dropped
+    layout, root = LAYOUTS[kind], locate(kind, folder)
+    there = [split for split in layout.files if question_files(kind, root, split)]
+    test = scored_split(kind, folder)
+    named = {"train": [s for s in layout.train if s in there and s != test], "dev": [test]}
+    found: dict[str, list[Question]] = {}
+    rows: dict[str, int] = {}
+    dropped: dict[str, Counter[str]] = {}
+    files: dict[str, Path] = {}
+    looked = ""
+    for name, splits in named.items():
+        sets = [read_questions(kind, folder, split, databases) for split in splits]
+        rows[name] = sum(len(each.questions) for each in sets)
+        found[name], dropped[name] = _useful(sets, files)
+        looked = next((each.databases.missing() for each in sets), looked)
+    if not files:
+        raise ValueError(_nothing_left(root, dropped, looked))
+    return Source(
+        train=found["train"],
+        dev=found["dev"],
+        databases=dict(sorted(files.items())),
+        rows=rows,
+        dropped={name: dict(sorted(counts.items())) for name, counts in dropped.items()},
+    )
 
 
-def copy_databases(source: Source, db_ids: Collection[str], folder: Path) -> None:
+def copy_databases(files: Mapping[str, Path], db_ids: Collection[str], folder: Path) -> None:
     """Copies to `folder/databases/<db_id>/<db_id>.sqlite`; only the named ones.
 
     Copies and not links, since DVC versions the folder and a link would point out of it.
@@ -154,102 +148,115 @@ def copy_databases(source: Source, db_ids: Collection[str], folder: Path) -> Non
         target = folder / "databases" / db_id / f"{db_id}.sqlite"
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copyfile(source.databases[db_id], temporary)
+        shutil.copyfile(files[db_id], temporary)
         temporary.replace(target)
 
 
-def _question_files(kind: Kind, folder: Path, split: str) -> list[Path]:
-    chosen = (
-        next((folder / name for name in names if (folder / name).is_file()), None)
-        for names in _FILES[kind][split]
-    )
-    return [path for path in chosen if path is not None]
+def _useful(sets: list[QuestionSet], files: dict[str, Path]) -> tuple[list[Question], Counter[str]]:
+    """The questions worth keeping and why others are not; fills in the databases they use."""
+    kept: dict[tuple[str, str, str], Question] = {}
+    dropped: Counter[str] = Counter()
+    for each in sets:
+        for question in each.questions:
+            file = each.databases.file(question.db_id)
+            key = (question.db_id, question.question, question.sql)
+            if not question.answerable:
+                dropped["unanswerable"] += 1
+            elif question.status != "ok":
+                dropped[f"gold status {question.status}"] += 1
+            elif file is None:
+                dropped["database missing"] += 1
+            elif key in kept:
+                dropped["duplicate"] += 1
+            else:
+                kept[key] = question
+                files[question.db_id] = file
+    return list(kept.values()), dropped
 
 
-def _known_databases(kind: Kind, folder: Path, split: str) -> set[str]:
-    """Database ids of the tables file, if there is one."""
-    for name in _TABLES[kind][split]:
-        if (folder / name).is_file():
-            return {_text(path, row, values, "db_id") for path, row, values in _rows(folder / name)}
-    return set()
+def _questions(kind: Kind, root: Path, split: str) -> Iterator[Question]:
+    layout, index = LAYOUTS[kind], 0
+    for path in question_files(kind, root, split):
+        file = path.relative_to(root).as_posix()
+        for row, values in read_rows(path):
+            yield _question(layout, path, file, row, index, values)
+            index += 1
 
 
-def _database(kind: Kind, folder: Path, db_id: str) -> Path | None:
-    candidates = (folder / name / db_id / f"{db_id}.sqlite" for name in _DATABASES[kind])
-    return next((path for path in candidates if path.is_file()), None)
+def _question(
+    layout: Layout, path: Path, file: str, row: int, index: int, values: Values
+) -> Question:
+    def text(field: str, optional: bool = False) -> str:
+        return field_text(path, row, values, field, optional)
 
-
-def _rows(path: Path) -> Iterator[Row]:
-    """Rows of a JSON list or of JSON lines, with their number."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8: {error}") from error
-    if text.lstrip().startswith("["):
-        items = _parse(path, 1, text)
-    else:  # not splitlines: JSON may hold other line separators as they are
-        lines = enumerate(text.split("\n"), start=1)
-        items = [_parse(path, number, line) for number, line in lines if line.strip()]
-    if not items:
-        raise ValueError(f"{path}: no rows")
-    for row, values in enumerate(items):
-        if not isinstance(values, dict):
-            raise ValueError(f"{path}: row {row} (from 0): expected an object with named fields")
-        yield path, row, values
-
-
-def _parse(path: Path, first_line: int, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
-        raise ValueError(f"{path}: line {line}: not JSON: {error.msg}") from error
-
-
-def _question(kind: Kind, folder: Path, path: Path, row: int, values: dict[str, Any]) -> Question:
-    db_id = _text(path, row, values, "db_id")
+    values = _flat(layout, path, row, values)
+    db_id = text("db_id")
     if db_id in (".", "..") or set(db_id) & set("/\\\0"):  # it becomes part of a path
-        raise ValueError(f"{path}: row {row} (from 0): field db_id: {db_id!r} is not a plain name")
-    _text(path, row, values, "_gold_status", optional=True)
+        raise bad_field(path, row, "db_id", f"{db_id!r} is not a plain name")
+    answerable = not _flag(path, row, values, "is_impossible")
+    sql = text(layout.sql) if answerable else ""
     return Question(
         db_id=db_id,
-        question=_text(path, row, values, "question"),
-        sql=_text(path, row, values, _SQL_FIELD[kind]),
-        evidence=_text(path, row, values, "evidence", optional=True),
-        difficulty=_text(path, row, values, "difficulty", optional=True),
-        file=path.relative_to(folder).as_posix(),
+        question=text(layout.question),
+        sql=sql,
+        evidence=text(layout.evidence, optional=True),
+        difficulty=hardness(sql, values.get("sql")) if layout.hardness
+        else text(layout.difficulty, optional=True),
+        file=file,
         row=row,
-    )
+        index=index,
+        category=_category(layout, values),
+        answerable=answerable,
+        ddl=_chat_schema(values) if layout.sql == "sql" else "",
+        status=text("_gold_status", optional=True) or "ok",
+    )  # fmt: skip
 
 
-def _text(path: Path, row: int, values: dict[str, Any], field: str, optional: bool = False) -> str:
-    value = values.get(field)
-    if optional and value is None:
-        return ""
-    where = f"{path}: row {row} (from 0): field {field}"
-    if field not in values:
-        raise ValueError(f"{where}: missing (the row has {', '.join(values) or 'no fields'})")
-    if not isinstance(value, str):
-        raise ValueError(f"{where}: expected text, found {type(value).__name__}")
-    if not value.strip() and not optional:
-        raise ValueError(f"{where}: empty")
-    return value.strip()
+def _flag(path: Path, row: int, values: Values, field: str) -> bool:
+    value = values.get(field, False)
+    if not isinstance(value, bool):
+        raise bad_field(path, row, field, f"expected true or false, found {type(value).__name__}")
+    return value
 
 
-def _nothing_left(kind: Kind, folder: Path, dropped: dict[str, Counter[str]]) -> str:
+def _flat(layout: Layout, path: Path, row: int, values: Values) -> Values:
+    """A row with the fields that SQL-R1's layout may keep only in `reward_model.ground_truth`."""
+    model = values.get("reward_model")
+    if layout.sql != "sql" or model is None:
+        return values
+    truth = model.get("ground_truth") if isinstance(model, dict) else None
+    if not isinstance(truth, dict):
+        raise bad_field(path, row, "reward_model.ground_truth", "expected db_id and sql")
+    for field in ("db_id", "sql"):
+        if field in values and field in truth and values[field] != truth[field]:
+            fault = f"differs from field {field} of the row"
+            raise bad_field(path, row, f"reward_model.ground_truth.{field}", fault)
+    return {**truth, **values}
+
+
+def _category(layout: Layout, values: Values) -> str:
+    value = values.get(layout.category) if layout.category else None
+    if layout.category == "type":  # Spider-DK: 0 is none, 34 is both the third and the fourth kind
+        return "+".join(f"T{digit}" for digit in str(value)) if value else "none"
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return re.sub(r"[\[\]']", "", str(value)) if value is not None else ""
+
+
+def _chat_schema(values: Mapping[str, Any]) -> str:
+    """The CREATE TABLE statements of SQL-R1's rendered chat, '' where there is none."""
+    chat = values.get("prompt")
+    content = chat[0].get("content", "") if isinstance(chat, list) and chat else ""
+    found = _CHAT_SCHEMA.search(content)
+    return found[1].strip() if found else ""
+
+
+def _nothing_left(root: Path, dropped: dict[str, Counter[str]], looked: str) -> str:
     counts = sum(dropped.values(), Counter())
     if counts["database missing"]:
-        names = " or ".join(f"{name}/<db_id>/<db_id>.sqlite" for name in _DATABASES[kind])
         return (
-            f"{folder}: no database file for any of {counts['database missing']} questions; "
-            f"expected {names}"
+            f"{root}: no database file for any of {counts['database missing']} questions; "
+            f"{looked}. Put them there, or name their folder in data.databases_path"
         )
     reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(counts.items()))
-    return f"{folder}: no question is left ({reasons})"
-
-
-def _require_sqlite(path: Path) -> None:
-    """A pointer file of Git LFS or an empty file is found here and not by the thousandth query."""
-    with path.open("rb") as file:
-        if file.read(len(_SQLITE_MAGIC)) != _SQLITE_MAGIC:
-            raise ValueError(f"{path}: not a SQLite database")
+    return f"{root}: no question is left ({reasons})"

@@ -20,6 +20,7 @@ from mrtpo.tasks.text2sql.schema import (
     identifiers,
     quoted,
     read_schema,
+    write_empty,
 )
 
 SCRIPT = """
@@ -249,3 +250,24 @@ def test_spider_files_and_tables_json_agree():
             make(Path(":memory:"), ddl(found))
             compared += 1
     assert compared > 100
+
+
+def test_an_empty_database_has_the_schema_and_no_rows(database, tmp_path):
+    schema = read_schema(database, "shop")
+    write_empty(schema, tmp_path / "new/empty.sqlite")
+    assert read_schema(tmp_path / "new/empty.sqlite", "shop", 3) == schema
+    with pytest.raises(ValueError, match="exists already"):
+        write_empty(schema, tmp_path / "new/empty.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([Column("x", "TEXT); DROP TABLE t; --")], "d.t.x: .* is no type"),
+        ([Column("x", "TEXT"), Column("X", "TEXT")], "d.t: duplicate column name"),
+    ],
+)
+def test_a_schema_that_is_no_database_is_an_error_with_its_place(tmp_path, columns, message):
+    schema = Schema("d", (Table("t", tuple(columns)),), ())
+    with pytest.raises(ValueError, match=message):
+        write_empty(schema, tmp_path / "empty.sqlite")
