@@ -156,9 +156,10 @@ def assign(
     *,
     step: int = 0,
     rows: slice = slice(None),
-    spans: Callable[[Prompt, str], Spans | None] | None = None,
+    spans: Callable[[Prompt, str], Spans] | None = None,
 ) -> Credit:
-    """Token advantages of a batch under `train.method`; those of `rows`, whole groups."""
+    """Token advantages of a batch under `train.method`; those of `rows`, whole groups. The method
+    `oracle` needs the task's `spans`."""
     if isinstance(replayer, Policy):
         replayer = Replayer(replayer)
     table = reward_table(rollouts, names, settings, replayer.policy.device)
@@ -167,29 +168,16 @@ def assign(
     )
     known = None
     if METHODS[settings.train.method].spread == "oracle":
-        known = known_spans(prompts[rows], rollouts[rows], spans)
+        if spans is None:
+            raise ValueError("train.method: oracle: needs the task's spans")
+        pairs = zip(prompts[rows], rollouts[rows], strict=True)
+        known = [spans(prompt, rollout.text) for prompt, rollout in pairs]
     placed = place(
         replayer, prompts[rows], rollouts[rows], table.names, credit_BK[rows],
         verdict(credit_BK, table)[rows], table.group_B[rows], settings, step=step, mix=mix,
         spans=known,
     )  # fmt: skip
     return Credit(table, credit_BK, placed.weights_BKT, placed.mask_BT, placed.replayed, rows)
-
-
-def known_spans(
-    prompts: Sequence[Prompt],
-    rollouts: Sequence[Rollout],
-    spans: Callable[[Prompt, str], Spans | None] | None,
-) -> list[Spans]:
-    """The task's responsible spans of every response. Raises ValueError where it has none."""
-    found = [
-        spans(prompt, rollout.text) if spans else None
-        for prompt, rollout in zip(prompts, rollouts, strict=True)
-    ]
-    known = [of_reward for of_reward in found if of_reward is not None]
-    if len(known) < len(found):
-        raise ValueError("train.method: oracle: this task does not know which tokens are to blame")
-    return known
 
 
 def mix_at(settings: Settings, step: int) -> float:

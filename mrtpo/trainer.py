@@ -39,7 +39,7 @@ from mrtpo.gain import Gain, gain_metrics, information_gain
 from mrtpo.generate import generate
 from mrtpo.logprobs import budgeted, response_logps, row_size, stacked
 from mrtpo.loss import LOSSES, kl_to_reference, row_scale
-from mrtpo.methods import METHODS, objective, refill_rounds, replays, trusts
+from mrtpo.methods import objective, refill_rounds, replays, trusts
 from mrtpo.parallel import Ranks
 from mrtpo.placement import Replayer
 from mrtpo.policy import Policy, recomputing
@@ -88,11 +88,6 @@ class Trainer:
             raise ValueError(
                 f"train.prompts_per_step: {settings.train.prompts_per_step} prompts are too few "
                 f"for {self.ranks.count} processes"
-            )
-        if METHODS[settings.train.method].spread == "oracle" and not hasattr(task, "spans"):
-            raise ValueError(
-                f"train.method: oracle: the task {settings.task} does not know which tokens are to "
-                "blame"
             )
         check_lengths(policy, (*train, *valid), settings.sampling.max_new_tokens)
         self.settings, self.policy, self.task, self.state = settings, policy, task, state
@@ -209,7 +204,7 @@ class Trainer:
             self.replayer, [asked[r.prompt_id] for r in rollouts], rollouts,
             self.task.reward_names, self.settings, mix_at(self.settings, self.step),
             step=self.step, rows=slice(groups.start * size, groups.stop * size),
-            spans=getattr(self.task, "spans", None),
+            spans=self.task.spans,
         )  # fmt: skip
         clock.lap("replay")
         metrics |= reward_metrics(rollouts, credit.table)

@@ -244,12 +244,11 @@ def test_oracle_weights_are_on_tokens_with_a_character_in_a_span() -> None:
     assert floored.weights_BKT[1].tolist() == [pytest.approx([1.0] * length)] * 2
 
 
-@pytest.mark.parametrize("task_spans", [None, lambda *_: None])
-def test_a_task_that_knows_no_spans_cannot_be_an_oracle(task_spans: Any) -> None:
+def test_an_oracle_needs_to_be_told_the_spans() -> None:
     policy, prompts, rollouts, names = batch(2)
     settings = tiny_settings({"train": {"method": "oracle"}})
-    with pytest.raises(ValueError, match="does not know which tokens are to blame"):
-        assign(policy, prompts, rollouts, names, settings, 1.0, spans=task_spans)
+    with pytest.raises(ValueError, match="oracle: needs the task's spans"):
+        assign(policy, prompts, rollouts, names, settings, 1.0)
 
 
 TEXT = "ab >= 'c d'"

@@ -223,12 +223,3 @@ def test_the_penalty_on_length_is_a_reward_like_others(tmp_path: Path) -> None:
     assert figures["replay/overlong/skipped"] == 1
     with pytest.raises(ValueError, match=r"rewards\.weights: overlong is no reward of this task"):
         trainer(tmp_path, {"rewards": {"weights": {"overlong": 1.0}}})
-
-
-def test_a_task_that_knows_no_spans_is_refused_before_any_work(tmp_path: Path) -> None:
-    own = {name: value for name, value in vars(Letters).items() if name != "spans"}
-    blind = type("Blind", (), own)()
-    with pytest.raises(ValueError, match=r"train\.method: oracle: the task .* does not know"):
-        trainer(tmp_path, {"train": {"method": "oracle"}}, task=blind)
-    trainer(tmp_path, {"train": {"method": "mrtpo"}}, task=blind)
-    assert not list(tmp_path.iterdir())

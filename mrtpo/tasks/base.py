@@ -76,6 +76,11 @@ class Task(Protocol):
         """Named, non-overlapping parts of a response, in order; gaps belong to no part."""
         ...
 
+    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+        """By reward, the characters `start:end` of a response that it is about, for the method
+        `oracle`; one past the last character stands for the end token. Never raises."""
+        ...
+
     def answer(self, response: str) -> str:
         """The part of a response that is judged: the query, the calls, the text."""
         ...

@@ -19,9 +19,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from mrtpo.tasks.text2sql.lexemes import Names
 from mrtpo.tasks.text2sql.prompts import render
-
-Names = dict[str, list[str]]
 
 
 def demonstration(

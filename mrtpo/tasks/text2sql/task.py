@@ -15,6 +15,7 @@ from mrtpo.config import Settings
 from mrtpo.records import Prompt, Reward
 from mrtpo.tasks.base import Part, Prepared, Verdict
 from mrtpo.tasks.text2sql import demonstrations
+from mrtpo.tasks.text2sql.lexemes import Names
 from mrtpo.tasks.text2sql.prepare import database_file, prepare
 from mrtpo.tasks.text2sql.prompts import (
     FENCES,
@@ -25,6 +26,7 @@ from mrtpo.tasks.text2sql.prompts import (
     response_parts,
 )
 from mrtpo.tasks.text2sql.schema import read_schema
+from mrtpo.tasks.text2sql.spans import response_spans
 from mrtpo.verifiers.sql import SQLJob, SQLOutcome, SQLVerifier
 
 
@@ -37,7 +39,8 @@ class TextToSQL:
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
         self._verifier: SQLVerifier | None = None
-        self._names: dict[str, demonstrations.Names] = {}
+        self._names: dict[str, Names] = {}
+        self._latest: dict[SQLJob, SQLOutcome] = {}  # of the last `verify`: spans follow it
 
     @property
     def verifier(self) -> SQLVerifier:
@@ -49,13 +52,12 @@ class TextToSQL:
         return prepare(self.settings, self.folder, self.verifier)
 
     def verify(self, prompts: Sequence[Prompt], responses: Sequence[str]) -> list[Verdict]:
-        jobs = [
-            SQLJob(database_file(self.folder, p.source), extract_sql(response), p.reference)
-            for p, response in zip(prompts, responses, strict=True)
-        ]
+        jobs = [self._job(p, response) for p, response in zip(prompts, responses, strict=True)]
+        outcomes = self.verifier.run(jobs)
+        self._latest = dict(zip(jobs, outcomes, strict=True))
         return [
             _verdict(response, outcome)
-            for response, outcome in zip(responses, self.verifier.run(jobs), strict=True)
+            for response, outcome in zip(responses, outcomes, strict=True)
         ]
 
     def demonstration(
@@ -67,6 +69,15 @@ class TextToSQL:
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         return response_parts(response)
 
+    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+        job = self._job(prompt, response)
+        if (outcome := self._latest.get(job)) is None:
+            (outcome,) = self.verifier.run([job])
+        return response_spans(
+            response, prompt.reference, self._tables(prompt.source), outcome.executable,
+            outcome.scores["spider_exec"] == 1, outcome.detail,
+        )  # fmt: skip
+
     def answer(self, response: str) -> str:
         return extract_sql(response)
 
@@ -75,7 +86,11 @@ class TextToSQL:
             self._verifier.close()
             self._verifier = None
 
-    def _tables(self, db_id: str) -> demonstrations.Names:
+    def _job(self, prompt: Prompt, response: str) -> SQLJob:
+        file = database_file(self.folder, prompt.source)
+        return SQLJob(file, extract_sql(response), prompt.reference)
+
+    def _tables(self, db_id: str) -> Names:
         if db_id not in self._names:
             schema = read_schema(database_file(self.folder, db_id), db_id)
             self._names[db_id] = {t.name: [c.name for c in t.columns] for t in schema.tables}
