@@ -332,6 +332,10 @@ class Benchmark(Section):
     """Only so many questions of each, drawn by the seed; null: all."""
     samples: Annotated[int, Field(ge=0)] = 0
     """Sampled answers beside the greedy one, for a majority vote."""
+    seconds: Positive = 30.0
+    """Time for one query; BIRD's scorer allows as much."""
+    rows: Count = 100_000
+    """Rows fetched at most. The other limits are those of `verifier`."""
 
     @field_validator("names")
     @classmethod

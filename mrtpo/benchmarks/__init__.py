@@ -1,3 +1,15 @@
 """Public benchmarks by name, each with the module whose `open_benchmark` opens it."""
 
-BENCHMARKS: dict[str, str] = {}
+_SQL = "mrtpo.benchmarks.sql"
+BENCHMARKS: dict[str, str] = {
+    "spider": _SQL,
+    "spider_test": _SQL,
+    "spider_syn": _SQL,
+    "spider_dk": _SQL,
+    "spider_realistic": _SQL,
+    "bird": _SQL,
+    "bird_minidev": _SQL,
+    "ehrsql": _SQL,
+    "sciencebenchmark": _SQL,
+    "synsql": _SQL,
+}

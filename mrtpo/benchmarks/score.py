@@ -208,7 +208,8 @@ def write_text(file: Path, parts: Iterable[str]) -> None:
     """Write a file whole or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    with open(temporary, "w", encoding="utf-8", newline="\n") as target:
+    # A lone surrogate, which a model or a file may hold, becomes the escape that JSON has for it.
+    with open(temporary, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as target:
         target.writelines(parts)
     temporary.replace(file)
 

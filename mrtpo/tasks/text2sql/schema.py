@@ -153,12 +153,17 @@ def write_empty(schema: Schema, path: Path) -> None:
                     f"{schema.db_id}.{table.name}.{column.name}: {column.type!r} is no type"
                 )
     path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        # Else it waits for the disk, table by table.
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("BEGIN")
         for table in schema.tables:
             try:
                 connection.execute(_create_table(schema, table).removesuffix(";"))
             except sqlite3.Error as error:
                 raise ValueError(f"{schema.db_id}.{table.name}: {error}") from error
+        connection.execute("COMMIT")
 
 
 def quoted(name: str) -> str:
