@@ -11,7 +11,8 @@ A verdict row has `index, db_id, difficulty, sql, status, detail, executable, ro
     spider_test_suite   the same on every database file beside it, where there are several
     bird_ex             BIRD's execution accuracy: equal as sets of rows
     bird_soft_f1        BIRD mini-dev's soft F1
-    ehrsql              EHRSQL's comparison of the first 100 rows
+    ehrsql              EHRSQL's comparison of the first 100 rows; an unanswerable question wants
+                        `null`, and the summary has F1 scores of answering (`abstention`)
 
 Where a database is absent but described by a tables file, queries are compiled on empty tables:
 `executable` is told, no score is, and a note says so.
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mrtpo.benchmarks.abstention import Reply, abstains, reliability
 from mrtpo.benchmarks.base import Answer, Judged, Result, Score, Summary, numbered, tally
 from mrtpo.benchmarks.sql_predictions import read_predictions
 from mrtpo.records import Prompt
@@ -107,6 +109,9 @@ class SQLBenchmark:
             ]
         )  # fmt: skip
         scores = [dict(outcome.scores) for outcome in outcomes]
+        for answer, question, found in zip(answers, asked, scores, strict=True):
+            if not question.answerable:  # the right answer is none
+                found[self.metrics[0]] = abstains(answer.given)
         for i, passed in self._on_suite(answers, asked, scores).items():
             scores[i]["spider_test_suite"] = passed
         return [
@@ -129,8 +134,13 @@ class SQLBenchmark:
         }
         statuses = Counter(str(j.row["status"]) for j in judged)
         counts = {f"status {name}": n for name, n in sorted(statuses.items()) if name != "ok"}
+        scores = summary.scores | self._reliability(judged, asked)
         return dataclasses.replace(
-            summary, groups=groups, counts=summary.counts | counts, notes=self._notes(judged)
+            summary,
+            scores=scores,
+            groups=groups,
+            counts=summary.counts | counts,
+            notes=self._notes(judged),
         )
 
     def close(self) -> None:
@@ -176,6 +186,24 @@ class SQLBenchmark:
             if found[i] is not False and not passed:
                 found[i] = passed
         return found
+
+    def _reliability(
+        self, judged: Sequence[Judged], asked: Collection[int]
+    ) -> dict[str, float | None]:
+        """EHRSQL's F1 scores of the greedy answers, where questions may be unanswerable."""
+        questions = self.set.questions
+        if all(question.answerable for question in questions):
+            return {}
+        replies = {
+            question: Reply(questions[question].answerable, False, None) for question in asked
+        }
+        for j in judged:
+            if j.sample is None:
+                given, right = j.given, j.scores[self.metrics[0]]
+                answerable = questions[j.question].answerable
+                decided = None if right is None else bool(right)
+                replies[j.question] = Reply(answerable, not abstains(given), decided)
+        return reliability(list(replies.values()))
 
     def _notes(self, judged: Sequence[Judged]) -> tuple[str, ...]:
         used = {self.set.questions[j.question].db_id for j in judged}

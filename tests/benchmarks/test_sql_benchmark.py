@@ -175,6 +175,25 @@ def test_hostile_predictions_each_get_a_row_and_the_files_can_be_written(folder,
     assert list(tmp_path.glob("**/a")) == []
 
 
+def test_an_unanswerable_question_of_ehrsql_wants_an_abstention(tmp_path, opened):
+    root = tmp_path / "ehrsql"
+    database(root / "database", "eicu", [(1, "Rex")])
+    (root / "eicu").mkdir()
+    rows = [
+        {"db_id": "eicu", "question": "who?", "query": "SELECT name FROM pet"},
+        {"db_id": "eicu", "question": "why?", "query": "nan", "is_impossible": True},
+    ]
+    (root / "eicu" / "test.json").write_text(json.dumps(rows))
+    benchmark = opened("ehrsql", root)
+    judged = benchmark.judge([Answer(0, "select name from pet"), Answer(1, "null")])
+    assert [j.row["ehrsql"] for j in judged] == [True, True]
+    scores = benchmark.summarise(judged, range(2)).scores
+    assert (scores["ehrsql"], scores["f1_ans"], scores["f1_exec"]) == (1.0, 1.0, 1.0)
+    judged = benchmark.judge([Answer(0, "null"), Answer(1, "select name from pet")])
+    assert [j.row["ehrsql"] for j in judged] == [False, False]
+    assert benchmark.summarise(judged, range(2)).scores["f1_ans"] == 0.0
+
+
 @real
 def test_spiders_and_birds_verdicts_on_spider_dev_are_the_official_ones(tmp_path, opened):
     official = (Path(DATA) / "oracles/spider_dev_exec.verdicts.jsonl").read_text()
