@@ -1,4 +1,4 @@
-# make run | test | check | ui | clean. On a fresh machine: Python 3.11 or 3.12, git and make.
+# make run | test | check | ui | nltk-data | clean. On a fresh machine: Python 3.11 or 3.12, git and make.
 #
 #   PYTHON=python3.12     the interpreter that makes .venv
 #   TORCH_INDEX=URL       where torch comes from, as https://download.pytorch.org/whl/cpu
@@ -35,11 +35,11 @@ PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export
 unexport GOOD PIP ALL STAMP TORCH_FROM ARGS
 
-.PHONY: help run test check ui clean install
+.PHONY: help run test check ui clean install nltk-data
 .DEFAULT_GOAL := help
 
 help:  ## This list
-	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' $(firstword $(filter %Makefile,$(MAKEFILE_LIST)))
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' $(firstword $(filter %Makefile,$(MAKEFILE_LIST)))
 
 install: $(STAMP)  ## Create .venv and install into it
 
@@ -71,6 +71,9 @@ check: $(STAMP)  ## Linter, format, types
 
 ui: $(STAMP)  ## Prefect with every deployment, and MLflow, until Ctrl-C
 	@exec python -m flows.ui
+
+nltk-data: $(STAMP)  ## Download what the verifiers of constraints need (4 MB of NLTK's data) into .venv
+	@python -m nltk.downloader -d $(VENV)/nltk_data punkt_tab stopwords averaged_perceptron_tagger_eng
 
 clean:  ## Remove outputs, checkpoints and isolated runs; the DVC cache, databases and .venv stay
 	rm -rf data models reports runs outputs
