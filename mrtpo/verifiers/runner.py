@@ -2,7 +2,8 @@
 
 Every job has a hard wall time. A worker that overruns it is killed and replaced, and only that job
 gets the status `timeout`; a worker that dies costs only the job it was at (`error`, or `refused`
-when it was out of memory). What a killed worker had not begun is given to another.
+when it was out of memory). What a killed worker had not begun is given to another; so is, once, the
+first job of a worker that died before it said anything, for that worker may have died idle.
 
 Workers are plain subprocesses of a bare interpreter (no site-packages set-up, no import of the main
 script), start on first use, and end with `close()`, with the pool's collection, at exit, or by
@@ -35,7 +36,7 @@ START_SECONDS = 60.0  # a worker that is not ready by then is a broken installat
 MOST_AT_ONCE = 32  # jobs sent to a worker in one message
 _ROOT = str(Path(__file__).resolve().parents[2])
 _COMMAND = [
-    sys.executable, "-I", "-S", "-X", "utf8", "-c",
+    sys.executable, "-I", "-S", "-B", "-X", "utf8", "-c",
     "import sys; sys.path.insert(0, sys.argv[1]); from mrtpo.verifiers.worker import main; main()",
     _ROOT,
 ]  # fmt: skip
@@ -58,7 +59,7 @@ class _Worker:
             _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
         self.owed: deque[int] = deque()
-        self.ready = False
+        self.ready = self.heard = False
         self.deadline = time.monotonic() + START_SECONDS
         self.buffer = b""
         self.send(first_line)
@@ -155,6 +156,7 @@ class _Run:
         self.pool, self.jobs, self.workers = pool, jobs, pool._workers
         self.results: list[JobResult | None] = [None] * len(jobs)
         self.waiting = deque(range(len(jobs)))
+        self.tried_again: set[int] = set()
         # Several helpings for each worker, so that slow jobs do not pile up behind one of them.
         self.helping = min(MOST_AT_ONCE, math.ceil(len(jobs) / (4 * pool.processes)))
 
@@ -179,6 +181,7 @@ class _Run:
             message = json.dumps([self.jobs[i] for i in indices]).encode() + b"\n"
             if worker.send(message):
                 worker.owed.extend(indices)
+                worker.heard = False
                 worker.deadline = time.monotonic() + self.pool.seconds
             else:  # it fell while idle: no job is to blame
                 self.waiting.extendleft(reversed(indices))
@@ -208,6 +211,7 @@ class _Run:
             elif message != "tick":
                 self.results[worker.owed.popleft()] = JobResult(*message)
         if messages:
+            worker.heard = True
             worker.deadline = time.monotonic() + self.pool.seconds if worker.owed else math.inf
 
     def _fallen(self, worker: _Worker, late: bool = False) -> None:
@@ -215,9 +219,14 @@ class _Run:
         if not worker.ready:
             reason = f"not ready after {START_SECONDS:g} s" if late else f"exit code {code}"
             raise RuntimeError(f"a verifier process did not start ({reason}); see its messages")
-        if worker.owed:
+        if not worker.owed:
+            return
+        first = worker.owed[0]
+        if worker.heard or late or code == OUT_OF_MEMORY or first in self.tried_again:
             self.results[worker.owed.popleft()] = self._verdict_on_the_fallen(code, late)
-            self.waiting.extendleft(reversed(worker.owed))
+        else:
+            self.tried_again.add(first)
+        self.waiting.extendleft(reversed(worker.owed))
 
     def _verdict_on_the_fallen(self, code: int, late: bool) -> JobResult:
         if late:

@@ -162,7 +162,11 @@ class Engine:
                         scores[i] = None if form.status == "timeout" else metric.failed
                         detail = detail or f"as {name} runs it: {form.detail}"[:200]
                     else:
-                        scores[i] = metric.score(gold_query, gold.rows, form.rows)
+                        try:
+                            scores[i] = metric.score(gold_query, gold.rows, form.rows)
+                        except MemoryError:  # the scorer's, not the statement's: undecided
+                            self.exhausted = True
+                            detail = detail or f"{name}: memory limit"
         executable = None if answer.status == "timeout" else _ran(answer)
         digest = result_digest(answer.rows) if _ran(answer) else None
         return [

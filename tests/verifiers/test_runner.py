@@ -158,6 +158,24 @@ def test_a_worker_that_fell_while_idle_is_replaced_without_blame(pool):
     assert [result.value for result in pool.run([["echo", i] for i in range(9)])] == list(range(9))
 
 
+def test_a_worker_that_falls_while_it_is_handed_work_is_replaced_without_blame(pool, monkeypatch):
+    send = runner._Worker.send
+    fell = []
+
+    def fall(worker, line):
+        if worker.ready and not fell:  # it dies after the pipe took the jobs, before any began
+            fell.append(worker.process.pid)
+            os.kill(worker.process.pid, signal.SIGSTOP)
+            sent = send(worker, line)
+            os.kill(worker.process.pid, signal.SIGKILL)
+            return sent
+        return send(worker, line)
+
+    monkeypatch.setattr(runner._Worker, "send", fall)
+    assert [result.value for result in pool.run([["echo", i] for i in range(9)])] == list(range(9))
+    assert len(fell) == 1
+
+
 def test_an_interrupt_from_the_keyboard_is_left_to_the_parent(pool):
     (pid,) = {result.value for result in pool.run([["pid"]])}
     os.kill(pid, signal.SIGINT)

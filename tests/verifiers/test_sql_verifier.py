@@ -1,5 +1,6 @@
 """SQL from a model: hostile text gets a status and harms nothing; verdicts are the metrics'."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -420,6 +421,39 @@ def test_a_lack_of_memory_empties_the_caches(database, monkeypatch):
     outcome = engine([str(database), "SELECT 2", "SELECT 1", *ASKED])
     assert outcome[:5] == ["refused", "memory limit", False, [False, False], None]
     assert (len(engine.connections), len(engine.references), engine.cached_bytes) == (0, 0, 0)
+
+
+def test_a_metric_that_lacks_memory_is_undecided(database, monkeypatch):
+    def score(*_):
+        raise MemoryError
+
+    broken = dataclasses.replace(METRICS["bird_ex"], score=score)
+    monkeypatch.setitem(METRICS, "bird_ex", broken)
+    engine = Engine(seconds=5, rows=10_000, sql_chars=20_000)
+    outcome = engine([str(database), "SELECT 1", "SELECT 1", *ASKED])
+    assert outcome[:4] == ["ok", "bird_ex: memory limit", True, [True, None]]
+    assert len(engine.references) == 0
+
+
+def test_bombs_do_not_harm_the_jobs_that_follow_in_the_same_process(database):
+    bombs = [*REFUSED.values(), DOUBLING + " SELECT * FROM c40", LONG_OPCODE]
+    jobs = []
+    for bomb in bombs:
+        jobs += [SQLJob(database, bomb), SQLJob(database, f"SELECT {len(jobs)}", "SELECT 2")]
+    limits = Verifier(seconds=1.0, processes=1, megabytes=256)
+    with SQLVerifier(limits) as verifier:
+        outcomes = verifier.run(jobs)
+    assert {outcome.status for outcome in outcomes[1::2]} == {"ok"}
+    assert "ok" not in {outcome.status for outcome in outcomes[::2]}
+    assert [i for i, o in enumerate(outcomes) if o.scores["bird_ex"]] == [3]
+
+
+def test_a_pool_full_of_hanging_jobs_ends_in_bounded_time(hasty, database):
+    jobs = [SQLJob(database, f"{LONG_OPCODE}, {i}") for i in range(6)]
+    start = time.monotonic()
+    outcomes = hasty.run(jobs)
+    assert [outcome.status for outcome in outcomes] == ["timeout"] * 6
+    assert time.monotonic() - start < 3 * (1.25 * SECONDS + 1) + 4  # two at a time
 
 
 def test_after_a_lack_of_memory_the_next_query_runs(judge):
