@@ -132,7 +132,7 @@ def _value(reward: Reward, settings: Settings) -> float | None:
         and settings.rewards.on_timeout == "zero"
     ):
         return 0.0
-    return reward.value if reward.value is not None and math.isfinite(reward.value) else None
+    return reward.number
 
 
 def verdict(credit_BK: Tensor, table: RewardTable) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,7 +105,7 @@ def score(rollouts: Sequence[Rollout]) -> dict[str, float]:
     results = [(*rollout.rewards, *rollout.metrics) for rollout in rollouts]
     for k, first in enumerate(results[0]):
         column: list[Reward] = [row[k] for row in results]
-        values = [r.value for r in column if r.value is not None and math.isfinite(r.value)]
+        values = [reward.number for reward in column if reward.number is not None]
         metrics[first.name] = sum(values) / len(column)
         undecided = len(column) - len(values)
         if undecided:

@@ -218,8 +218,7 @@ def answered(
 
 def value_of(rollout: Rollout, name: str) -> float | None:
     """A reward's value; None where its verifier could not decide."""
-    value = next((reward.value for reward in rollout.rewards if reward.name == name), None)
-    return value if value is not None and math.isfinite(value) else None
+    return next((reward.number for reward in rollout.rewards if reward.name == name), None)
 
 
 def values(rollouts: Iterable[Rollout], name: str) -> list[float]:

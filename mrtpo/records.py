@@ -10,6 +10,7 @@ Schemas: `PROMPT_SCHEMA`, `ROLLOUT_SCHEMA`. Files are written to a temporary nam
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,11 @@ class Reward:
     value: float | None
     status: Status
     detail: str = ""
+
+    @property
+    def number(self) -> float | None:
+        """The value, None also where it is not finite: nothing may be computed with that."""
+        return self.value if self.value is not None and math.isfinite(self.value) else None
 
 
 @dataclass(frozen=True)
