@@ -27,7 +27,7 @@ from pydantic import (
 from mrtpo.benchmarks import BENCHMARKS
 from mrtpo.hub import download, is_hub_id
 
-TaskName = Literal["text2sql"]
+TaskName = Literal["text2sql", "tools"]
 SourceName = Literal[
     "synthetic",
     "spider",
@@ -152,8 +152,9 @@ class Warmstart(Section):
     """Peak rate, after a linear warm-up and before a cosine decay."""
     told: Share = 0.5
     """Chance of each information block to stand in a training prompt."""
-    noise: dict[str, Share] = {"format": 0.4, "executability": 0.25, "execution": 0.25}
-    """Chance, by reward, that a demonstration errs in what it checks when that is not told."""
+    noise: dict[str, Share] | None = None
+    """Chance, by reward, that a demonstration errs in what it checks when that is not told; null:
+    the task's own."""
 
 
 class Sampling(Section):
@@ -167,6 +168,18 @@ class Sampling(Section):
     """Longest response; one that does not end by itself counts as truncated."""
 
 
+class ToolRewards(Section):
+    """ToolRL's variants."""
+
+    correctness: Literal["fine", "refined", "intermediate", "coarse"] = "fine"
+    """What of a call counts: names, keys and values; the same with equal keys only; whole calls;
+    or all calls together."""
+    largest: Positive = 3.0
+    """Correctness lies between −`largest` and `largest`; 1.0 is ToolRL's CORRECTMAX1."""
+    length: bool = False
+    """A third reward `length`: words of the thought over 512, at most 1 (WITHLENGTH)."""
+
+
 class Rewards(Section):
     """How verifier results become rewards."""
 
@@ -176,6 +189,8 @@ class Rewards(Section):
     """Reward k counts only where the named reward reached its maximum; elsewhere it is 0."""
     on_timeout: Literal["missing", "zero"] = "missing"
     """A verifier that ran out of time: leave the reward out, or count it as 0."""
+    tools: ToolRewards = ToolRewards()
+    """Variants of ToolRL's rewards (`task: tools`)."""
     overlong: Annotated[int, Field(ge=0)] = 0
     """Tokens before `sampling.max_new_tokens` in which a reward `overlong` falls from 0 to −1
     (DAPO's soft overlong punishment); 0: no such reward."""
@@ -300,8 +315,9 @@ class Train(Section):
     """Prompts of such an evaluation (greedy, and one sample each)."""
     checkpoint_every: Count = 10
     """Steps between resumable checkpoints."""
-    best_metric: str = "sampled/execution"
-    """What picks the best checkpoint: a reward or metric, greedy, or `sampled/` and its name."""
+    best_metric: str | None = None
+    """What picks the best checkpoint: a reward or metric, greedy, or `sampled/` and its name; null:
+    the task's own."""
     best_mode: Literal["max", "min"] = "max"
     """Whether more or less of it is better."""
     max_bad_steps: Count = 5

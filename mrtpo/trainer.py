@@ -72,9 +72,10 @@ class Trainer:
     ) -> None:
         known = [*task.reward_names, *task.metric_names]
         known += [f"sampled/{name}" for name in known]
-        if settings.train.best_metric not in known:
+        self.best_metric = settings.train.best_metric or task.best_metric
+        if self.best_metric not in known:
             raise ValueError(
-                f"train.best_metric: {settings.train.best_metric!r}; accepted: {', '.join(known)}"
+                f"train.best_metric: {self.best_metric!r}; accepted: {', '.join(known)}"
             )
         check_names(reward_names(task.reward_names, settings), settings)
         self.ranks = Ranks()
@@ -373,7 +374,7 @@ class Trainer:
             gather=self.ranks.gather,
         ).metrics  # fmt: skip
         self.evaluations.append({"step": self.step, **scores})
-        metric, sign = self.settings.train.best_metric, 1.0
+        metric, sign = self.best_metric, 1.0
         if self.settings.train.best_mode == "min":
             sign = -1.0
         if self.best is None or sign * scores[metric] > sign * self.best[metric]:

@@ -87,7 +87,7 @@ def train_policy(settings: Settings) -> dict[str, Any] | None:
     return {
         "steps": trainer.step,
         "best_step": int(trainer.best["step"]),
-        "best": trainer.best[settings.train.best_metric],
+        "best": trainer.best[trainer.best_metric],
         "valid_start": {k: v for k, v in first.items() if k != "step"},
         "valid_end": {k: v for k, v in last.items() if k != "step"},
         "skipped_updates": sum(row["policy/skipped_update"] for row in trainer.history),

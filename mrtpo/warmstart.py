@@ -52,13 +52,18 @@ def start(settings: Settings, prompts: Sequence[Prompt], task: Task) -> Policy:
     return new_policy(tokenizer, settings.model, max_positions=2048, seed=settings.seed)
 
 
+def noise_of(task: Task, settings: Settings) -> dict[str, float]:
+    """Chance of an error, by reward: `warmstart.noise`, or the task's own."""
+    return task.noise if settings.warmstart.noise is None else settings.warmstart.noise
+
+
 def example(
     policy: Policy, task: Task, prompt: Prompt, settings: Settings, rng: random.Random
 ) -> tuple[list[int], list[int]]:
     """Prompt ids and response ids of one demonstration, with information told at random."""
     chosen = chosen_information(prompt, {})
     told = frozenset(name for name in chosen if rng.random() < settings.warmstart.told)
-    response = task.demonstration(prompt, told, settings.warmstart.noise, rng)
+    response = task.demonstration(prompt, told, noise_of(task, settings), rng)
     prompt_ids = list(policy.prompt_ids(informed(prompt, chosen, told)))
     response_ids = policy.tokenizer.encode(response, add_special_tokens=False)
     return prompt_ids, [*response_ids, policy.tokenizer.eos_token_id]
@@ -158,7 +163,7 @@ def supervised(
     sampled and greedy scores on train and valid prompts as they are, and sampled scores with each
     reward's information told (`told/<reward>/…`) and with all of it (`told/all/…`).
     """
-    if unknown := sorted(set(settings.warmstart.noise) - set(task.reward_names)):
+    if unknown := sorted(set(noise_of(task, settings)) - set(task.reward_names)):
         raise ValueError(
             f"warmstart.noise: {', '.join(unknown)}; accepted: {', '.join(task.reward_names)}"
         )

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -130,6 +131,8 @@ class Letters:
     reward_names: tuple[str, ...] = ("letter", "plain")
     metric_names: tuple[str, ...] = ("short",)
     words: tuple[str, ...] = ()
+    noise = MappingProxyType({"letter": 0.5})
+    best_metric = "plain"
 
     def prepare(self) -> Prepared:
         raise NotImplementedError

@@ -40,7 +40,11 @@ def test_no_settings_are_the_defaults() -> None:
     [
         ("train: {setps: 3}", "train.setps", "unknown key; accepted here: average, best_metric, "),
         ("trian: {steps: 3}", "trian", "unknown key; accepted here: benchmark, data, evaluate, "),
-        ("rewards: {weight: {}}", "rewards.weight", "on_timeout, overlong, requires, weights"),
+        (
+            "rewards: {weight: {}}",
+            "rewards.weight",
+            "on_timeout, overlong, requires, tools, weights",
+        ),
         ("train: {method: ppo}", "train.method", "'cort' or 'oracle' (found 'ppo')"),
         ("replay: {distance: cosine}", "replay.distance", "'directional_js'"),
         ("task: chess", "task", "'text2sql'"),

@@ -232,6 +232,11 @@ def test_there_is_no_best_before_an_evaluation(tmp_path: Path) -> None:
         _ = trainer(tmp_path).best_folder
 
 
+def test_without_a_named_metric_the_tasks_own_picks_the_best(tmp_path: Path) -> None:
+    assert trainer(tmp_path, {"train": {"best_metric": None}}).best_metric == "plain"
+    assert trainer(tmp_path, {"train": {"best_metric": "short"}}).best_metric == "short"
+
+
 def test_settings_that_cannot_work_stop_before_any_work(tmp_path: Path) -> None:
     for values, said in (
         (

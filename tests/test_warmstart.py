@@ -21,6 +21,7 @@ from mrtpo.warmstart import (
     collate,
     dealt,
     example,
+    noise_of,
     rate,
     response_loss,
     start,
@@ -39,6 +40,13 @@ def settings(**changes: Any) -> Settings:
             "warmstart": {"steps": 6, "batch_size": 3, "noise": {"letter": 1.0}, **changes},
         }
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("noise", "used"), [(None, 0.5), ({}, 0.0), ({"letter": 1.0}, 1.0)])
+def test_without_named_noise_the_tasks_own_counts(
+    noise: dict[str, float] | None, used: float
+) -> None:
+    assert noise_of(Letters(), settings(noise=noise)).get("letter", 0.0) == used
 
 
 def test_a_batch_is_padded_on_the_right_and_labels_only_responses() -> None:

@@ -46,8 +46,8 @@ def write_report(path: Path, results: Results, failures: int = 12) -> Path:
 def context(results: Results, failures: int) -> dict[str, Any]:
     """What the template shows, section by section."""
     settings, rows = results.settings, results.predictions
-    scores = text.ordered(tables.score_columns(rows), settings.train.best_metric)
-    main = scores[0] if scores else settings.train.best_metric
+    scores = text.ordered(tables.score_columns(rows), settings.train.best_metric or "")
+    main = scores[0] if scores else settings.train.best_metric or ""
     wrong = tables.failures(rows, main)
     runs = tables.comparable(results.runs, results.origin)
     columns = {"Kind": "kind", "Difficulty": "difficulty", "Database": "source"}
@@ -160,7 +160,7 @@ def _charts(results: Results) -> list[tuple[str, str, list[dict[str, Any]]]]:
     history, evaluations = results.history, results.evaluations
     rewards = metric_columns(history, "reward/", "/mean")
     scores = [name for name in metric_columns(evaluations) if "/" not in name]
-    scores = text.ordered(scores, results.settings.train.best_metric)
+    scores = text.ordered(scores, results.settings.train.best_metric or "")
     own = tables.own_run(results.runs, results.origin)
     timed = frame_of_runs([own]).drop(columns=["method", "seed"]) if own else history
     single = {

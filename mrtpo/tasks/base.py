@@ -43,7 +43,8 @@ class Prepared:
 
 
 class Task(Protocol):
-    """`words` are strings that the small policy's tokenizer keeps whole."""
+    """`words` are strings that the small policy's tokenizer keeps whole. `noise` and `best_metric`
+    stand in where `warmstart.noise` and `train.best_metric` are null."""
 
     @property
     def reward_names(self) -> tuple[str, ...]: ...
@@ -53,6 +54,12 @@ class Task(Protocol):
 
     @property
     def words(self) -> tuple[str, ...]: ...
+
+    @property
+    def noise(self) -> dict[str, float]: ...
+
+    @property
+    def best_metric(self) -> str: ...
 
     def prepare(self) -> Prepared:
         """Make or read the prompts, and write what verifiers need below the task's folder.

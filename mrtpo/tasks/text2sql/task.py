@@ -29,12 +29,16 @@ from mrtpo.tasks.text2sql.schema import read_schema
 from mrtpo.tasks.text2sql.spans import response_spans
 from mrtpo.verifiers.sql import SQLJob, SQLOutcome, SQLVerifier
 
+NOISE = {"format": 0.4, "executability": 0.25, "execution": 0.25}
+
 
 class TextToSQL:
     name = "text2sql"
     reward_names = REWARDS
     metric_names = ("spider_exec", "bird_ex")
     words = (*TAGS, *FENCES)
+    noise = NOISE
+    best_metric = "sampled/execution"
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
