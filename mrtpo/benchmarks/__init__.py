@@ -12,4 +12,5 @@ BENCHMARKS: dict[str, str] = {
     "ehrsql": _SQL,
     "sciencebenchmark": _SQL,
     "synsql": _SQL,
+    "bfcl": "mrtpo.benchmarks.bfcl.score",
 }

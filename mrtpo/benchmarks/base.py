@@ -134,7 +134,7 @@ def json_rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         where = f"{file}: line {number}"
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also a number of too many digits
             raise ValueError(f"{where}: not JSON: {error}") from error
         if not isinstance(row, dict):
             raise ValueError(f"{where}: expected an object with named fields")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mrtpo.config import Settings
 
 JUDGED_AT_ONCE = 512
+MOST_COLUMNS = 8  # groups that a table has beside each other
 
 
 def score_benchmarks(
@@ -215,7 +216,9 @@ def write_text(file: Path, parts: Iterable[str]) -> None:
 
 
 def table(summary: Summary) -> str:
-    """The summary as text for the terminal: a line a score, a column a group."""
+    """The summary as text for the terminal: a line a score, a column a group, or, where there are
+    many groups, the other way round and scores that no group has below.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -223,17 +226,26 @@ def table(summary: Summary) -> str:
     with console.capture() as capture:
         for grouping, groups in (summary.groups or {"": {}}).items():
             shown = Table(title=f"{summary.benchmark} by {grouping}" if grouping else None)
-            shown.add_column("score")
-            shown.add_column("all", justify="right")
-            for group in groups:
-                shown.add_column(group, justify="right")
-            for name, value in summary.scores.items():
-                shown.add_row(name, _cell(value), *(_cell(g.get(name)) for g in groups.values()))
-            counts = [f"{g['questions']:.0f}" for g in groups.values()]
-            shown.add_row("questions", str(summary.counts.get("questions", "")), *counts)
+            many = len(groups) > MOST_COLUMNS
+            names = [n for n in summary.scores if not many or any(n in g for g in groups.values())]
+            questions = str(summary.counts.get("questions", ""))
+            rows = [["score", *names, "questions"]]
+            rows += [["all", *(_cell(summary.scores[name]) for name in names), questions]]
+            for group, found in groups.items():
+                cells = [_cell(found.get(name)) for name in names]
+                rows.append([group, *cells, f"{found['questions']:.0f}"])
+            for i, cell in enumerate(rows[0] if many else [row[0] for row in rows]):
+                shown.add_column(
+                    cell if not many or i else grouping, justify="right" if i else "left"
+                )
+            for row in rows[1:] if many else list(zip(*rows, strict=True))[1:]:
+                shown.add_row(*row)
             console.print(shown)
-        rest = {k: v for k, v in summary.counts.items() if v and k != "questions"}
-        console.print(", ".join(f"{name} {count}" for name, count in rest.items()))
+            rest = [f"{n} {_cell(v)}" for n, v in summary.scores.items() if n not in names]
+            if rest:
+                console.print(", ".join(rest))
+        counts = {k: v for k, v in summary.counts.items() if v and k != "questions"}
+        console.print(", ".join(f"{name} {count}" for name, count in counts.items()))
         for note in summary.notes:
             console.print(note, markup=False)
     return capture.get()

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-MOST_BITS = 4096  # of an integer that is worked out
+MOST_BITS = 4096  # of an integer
 MOST_TEXT = 10_000  # characters of text that is worked out
 
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -64,6 +64,8 @@ def _call(node: ast.Call) -> dict[str, Any]:
 
 def _value(node: ast.expr | None) -> Any:
     if isinstance(node, ast.Constant):
+        if isinstance(node.value, int) and node.value.bit_length() > MOST_BITS:
+            raise Unreadable(f"an integer of more than {MOST_BITS} bits")
         return "..." if node.value is ... else node.value
     if isinstance(node, ast.Name):
         return node.id
