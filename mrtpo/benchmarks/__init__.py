@@ -1,6 +1,7 @@
 """Public benchmarks by name, each with the module whose `open_benchmark` opens it."""
 
 _SQL = "mrtpo.benchmarks.sql"
+_IFEVAL = "mrtpo.benchmarks.ifeval"
 BENCHMARKS: dict[str, str] = {
     "spider": _SQL,
     "spider_test": _SQL,
@@ -13,4 +14,6 @@ BENCHMARKS: dict[str, str] = {
     "sciencebenchmark": _SQL,
     "synsql": _SQL,
     "bfcl": "mrtpo.benchmarks.bfcl.score",
+    "ifeval": _IFEVAL,
+    "ifbench": _IFEVAL,
 }

@@ -51,7 +51,8 @@ class Judged:
     """One answer's verdict.
 
     `row` is written to the verdict file. `scores` are the benchmark's metrics, the headline first.
-    `vote`: answers of equal votes agree, None does not vote. The rest is shown where it failed.
+    `vote`: answers of equal votes agree, None does not vote. The rest is shown where it failed;
+    `alike`: `expected` and `given` are texts of a kind, whose differences are worth a mark.
     """
 
     question: int
@@ -64,6 +65,7 @@ class Judged:
     given: str = ""
     detail: str = ""
     results: tuple[Result | None, Result | None] | None = None
+    alike: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,9 @@ class Summary:
     notes: tuple[str, ...] = ()
 
     def headline(self) -> dict[str, Any]:
-        """Counts, all scores, and the first score by group: what a metrics file keeps."""
-        first = next(iter(self.scores))
+        """Counts, all scores, and the first score of each group: what a metrics file keeps."""
         groups = {
-            grouping: {group: scores.get(first) for group, scores in found.items()}
+            grouping: {group: next(iter(scores.values())) for group, scores in found.items()}
             for grouping, found in self.groups.items()
         }
         return {**self.counts, "scores": self.scores, "groups": groups}

@@ -35,7 +35,10 @@ def _shown(value: float | None) -> str:
 
 
 def _failure(verdict: Judged) -> dict[str, Any]:
-    expected, given = text.difference(verdict.expected, verdict.given)
+    if verdict.alike:
+        expected, given = text.difference(verdict.expected, verdict.given)
+    else:
+        expected, given = [(verdict.expected, False)], [(verdict.given, False)]
     about = [f"{k} {v}" for k, v in verdict.row.items() if isinstance(v, str | int) and k in _KEYS]
     scores = [(k, None if v is None else float(v)) for k, v in verdict.scores.items()]
     return {

@@ -37,6 +37,18 @@ class MissingDataError(LookupError):
     """A package of NLTK data is not installed."""
 
 
+def answer_start(response: str) -> int:
+    """Where the answer begins: behind the think part and the line breaks after it.
+
+    A think part that is not closed leaves no answer.
+    """
+    closed = response.rfind("</think>")
+    if closed < 0:
+        return len(response) if response.lstrip().startswith("<think>") else 0
+    rest = response[closed + len("</think>") :]
+    return len(response) - len(rest.lstrip("\r\n"))
+
+
 def without_punctuation(text: str) -> str:
     return text.translate(_WITHOUT_PUNCTUATION)
 
