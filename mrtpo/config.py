@@ -108,11 +108,17 @@ class Data(Section):
     test_prompts: Count = 400
     """Most prompts of the test split."""
     prompt: Literal["compact", "full"] = "compact"
-    """`compact`: one line a table, for small models; `full`: DDL and the format rule."""
+    """`compact`: one line a table, for small models; `full`: DDL, the format rule."""
     max_prompt_chars: Count = 6000
-    """A longer prompt fails validation (synthetic) or is dropped and counted (spider, bird)."""
+    """A longer prompt is reduced step by step, each counted (see docs/data.md); one that stays too
+    long fails validation (synthetic) or is dropped and counted."""
+    max_prompt_tokens: Count | None = None
+    """The same in tokens of `model.path`, chat template included; it takes the place of
+    `max_prompt_chars`."""
     sample_values: Annotated[int, Field(ge=0, le=10)] = 0
     """Example values shown for each column in the schema part of the prompt."""
+    match_values: bool = False
+    """Show values of the database that are alike to some part of the question."""
 
 
 class Model(Section):
@@ -402,6 +408,8 @@ class Settings(Section):
     def _combinations(self) -> Settings:
         if self.data.source == "synthetic" and self.data.path is not None:
             raise ValueError("data.path has no meaning with data.source: synthetic; set it to null")
+        if self.data.max_prompt_tokens is not None and self.model.path is None:
+            raise ValueError("data.max_prompt_tokens needs model.path; use data.max_prompt_chars")
         if self.data.path is None and self.data.revision is not None:
             raise ValueError("data.revision needs a hub id in data.path")
         if self.train.method == "mrtpo_permuted" and self.replay.max_rewards == 1:

@@ -41,9 +41,9 @@ _ROWS_IN_ERROR, _ROWS_IN_DOCS = 5, 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What the expectations compare with. `None` switches a balance bound off."""
+    """What the expectations compare with. `None` switches a bound off."""
 
-    max_prompt_chars: int
+    max_prompt_chars: int | None
     splits: tuple[str, ...] = ("train", "valid", "test")
     unseen_sources: bool = False
     """Whether train and test must not share a source (database)."""
@@ -183,7 +183,7 @@ def _contents(limits: Limits) -> list[Any]:
             column="prompt_chars",
             min_value=1,
             max_value=limits.max_prompt_chars,
-            description=f"between 1 and {limits.max_prompt_chars}",
+            description=f"between 1 and {limits.max_prompt_chars or 'any number'}",
         ),
         ex.ExpectColumnValuesToNotMatchRegex(
             column="splits of fingerprint",

@@ -6,6 +6,7 @@ BIRD: test is the dev split; valid is carved from train by whole databases.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -19,8 +20,8 @@ from mrtpo.progress import Progress
 from mrtpo.records import Prompt
 from mrtpo.tasks.base import Prepared
 from mrtpo.tasks.text2sql import synthetic
-from mrtpo.tasks.text2sql.prompts import build_prompt
-from mrtpo.tasks.text2sql.schema import Schema, read_schema
+from mrtpo.tasks.text2sql.budget import PromptTooLong, PromptWriter, characters
+from mrtpo.tasks.text2sql.databases import Databases
 from mrtpo.tasks.text2sql.sources import Question, Source, copy_databases, read_source
 from mrtpo.validation import Limits
 from mrtpo.verifiers.sql import ReferenceOutcome, SQLJob, SQLVerifier
@@ -44,14 +45,15 @@ def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared
     else:
         pools = _read(settings)
     limits = Limits(
-        settings.data.max_prompt_chars, unseen_sources=True,
+        settings.data.max_prompt_chars if settings.data.max_prompt_tokens is None else None,
+        unseen_sources=True,
         text=("question", "prompt", "reference"), smallest_kind=smallest, largest_kind=largest,
     )  # fmt: skip
     builder = _Builder(settings, pools, verifier)
     prompts = {split: builder.take(split) for split in SPLITS}
     if pools.source is not None:
         used = {prompt.source for rows in prompts.values() for prompt in rows}
-        copy_databases(pools.source.databases, used, folder)
+        copy_databases(pools.databases, used, folder)
     return Prepared(prompts, builder.rows, limits, dict(builder.counts))
 
 
@@ -61,7 +63,7 @@ class _Pools:
 
     questions: dict[str, list[Question]]
     kinds: dict[int, str]
-    databases: dict[str, Path]
+    databases: Databases
     counts: Counter[str]
     source: Source | None = None
 
@@ -77,12 +79,13 @@ def _generated(settings: Settings, folder: Path) -> _Pools:
     random.Random(f"split {seed}").shuffle(order)
     held = max(2, round(HELD_OUT * len(specs)))
     of_split = {"test": order[:held], "valid": order[held : 2 * held], "train": order[2 * held :]}
-    pools = _Pools({split: [] for split in SPLITS}, {}, {}, Counter())
+    databases = Databases([folder / "databases"], [])
+    pools = _Pools({split: [] for split in SPLITS}, {}, databases, Counter())
     for split in SPLITS:
         share = -(-_wanted(data, split) // len(of_split[split]))
         for index in of_split[split]:
             spec = specs[index]
-            path = pools.databases[spec.db_id] = database_file(folder, spec.db_id)
+            path = database_file(folder, spec.db_id)
             synthetic.write_database(spec, path, seed)
             for number, example in enumerate(synthetic.make_questions(spec, path, share, seed)):
                 question = Question(
@@ -108,17 +111,7 @@ def _read(settings: Settings) -> _Pools:
             for why, n in reasons.items()
         }
     )
-    schemas = _Schemas(source.databases, data.sample_values)
-
-    def fits(question: Question) -> bool:
-        prompt = _prompt(data, schemas.of(question.db_id), question, "", "", "")
-        return _length(prompt) <= data.max_prompt_chars
-
-    too_long = f"prompt over {data.max_prompt_chars} characters"
-    train, dev = ([q for q in rows if fits(q)] for rows in (source.train, source.dev))
-    for split, before, after in (("train", source.train, train), ("test", source.dev, dev)):
-        if len(after) < len(before):
-            counts[f"dropped/{split}/{too_long}"] = len(before) - len(after)
+    train, dev = source.train, source.dev
     databases = sorted({q.db_id for q in train})
     random.Random(f"split {seed}").shuffle(databases)
     valid: set[str] = set()
@@ -156,7 +149,7 @@ class _Builder:
         self.data, self.pools, self.verifier = settings.data, pools, verifier
         self.counts = pools.counts
         self.rows: list[dict[str, Any]] = []
-        self.schemas = _Schemas(pools.databases, settings.data.sample_values)
+        self.writer = PromptWriter(settings, pools.databases)
 
     def take(self, split: str) -> list[Prompt]:
         wanted, pool = _wanted(self.data, split), self.pools.questions[split]
@@ -164,7 +157,7 @@ class _Builder:
         with Progress(f"prepare {split}", min(wanted, len(pool)), unit="prompt") as progress:
             for start in range(0, len(pool), CHECKED_AT_ONCE):
                 chunk = pool[start : start + CHECKED_AT_ONCE]
-                jobs = [SQLJob(self.pools.databases[q.db_id], "", q.sql) for q in chunk]
+                jobs = [SQLJob(self._file(q), "", q.sql) for q in chunk]
                 outcomes = self.verifier.run_reference(jobs)
                 for question, outcome in zip(chunk, outcomes, strict=True):
                     if len(prompts) == wanted:
@@ -180,48 +173,36 @@ class _Builder:
     def _add(
         self, split: str, question: Question, outcome: ReferenceOutcome, prompts: list[Prompt]
     ) -> None:
-        prompt = _prompt(
-            self.data, self.schemas.of(question.db_id), question,
-            f"{split}-{len(prompts):05d}", split, self.pools.kinds[id(question)],
-        )  # fmt: skip
-        if self.data.source != "synthetic" and (why := _fault(outcome)):
+        generated = self.data.source == "synthetic"
+        if not generated and (why := _fault(outcome)):
             self.counts[f"dropped/{split}/{why}"] += 1
             return
+        name = f"{split}-{len(prompts):05d}"
+        try:
+            prompt = self.writer.write(
+                question, id=name, split=split, kind=self.pools.kinds[id(question)]
+            )
+        except PromptTooLong:
+            if generated:
+                raise
+            too_long = f"prompt over {self.writer.limit} {self.writer.unit}"
+            self.counts[f"dropped/{split}/{too_long}"] += 1
+            return
+        if reduced := json.loads(prompt.payload).get("reduced"):
+            self.counts[f"reduced/{split}/{reduced}"] += 1
         prompts.append(prompt)
         self.rows.append(_validation_row(prompt, question, outcome))
 
-
-class _Schemas:
-    """Schemas by database, each read once."""
-
-    def __init__(self, databases: dict[str, Path], sample_values: int) -> None:
-        self.databases, self.sample_values = databases, sample_values
-        self._read: dict[str, Schema] = {}
-
-    def of(self, db_id: str) -> Schema:
-        if db_id not in self._read:
-            self._read[db_id] = read_schema(self.databases[db_id], db_id, self.sample_values)
-        return self._read[db_id]
+    def _file(self, question: Question) -> Path:
+        found = self.pools.databases.file(question.db_id)
+        assert found is not None, question  # read_source keeps no other
+        return found
 
 
 def _fault(outcome: ReferenceOutcome) -> str | None:
     if outcome.status != "ok":
         return f"reference {outcome.status}"
     return None if outcome.rows else "reference returns nothing"
-
-
-def _prompt(
-    data: Data, schema: Schema, question: Question, id: str, split: str, kind: str
-) -> Prompt:
-    return build_prompt(
-        id=id, split=split, kind=kind, difficulty=question.difficulty, schema=schema,
-        question=question.question, evidence=question.evidence, reference=question.sql,
-        style=data.prompt,
-    )  # fmt: skip
-
-
-def _length(prompt: Prompt) -> int:
-    return sum(len(message.content) for message in prompt.messages)
 
 
 def _validation_row(
@@ -236,7 +217,7 @@ def _validation_row(
         "source": prompt.source,
         "question": question.question,
         "prompt": prompt.messages[-1].content,
-        "prompt_chars": _length(prompt),
+        "prompt_chars": characters(prompt),
         "reference": prompt.reference,
         "reference_status": outcome.status,
         "reference_rows": outcome.rows or 0,

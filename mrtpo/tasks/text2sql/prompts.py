@@ -12,8 +12,9 @@ Answer format (SQL-R1's tags):
     </answer>
 
 Two prompt styles. `compact`: schema in one line a table, question; the format rule is not stated,
-so the replay adds it. `full`: DDL with comments in the OmniSQL manner, evidence, question, the
-format rule; the rule stands in the prompt, so leaving it out takes it out of there.
+so the replay adds it. `full`: DDL with comments and values in the OmniSQL manner, evidence,
+question, the format rule; the rule stands in the prompt, so leaving it out takes it out of there.
+It stands last, so that a prompt without it shares all that comes before.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from typing import Literal
 
 from mrtpo.records import Information, Message, Prompt
 from mrtpo.tasks.base import Part
-from mrtpo.tasks.text2sql.schema import Schema, compact, ddl
+from mrtpo.tasks.text2sql.schema import Schema
+from mrtpo.tasks.text2sql.schema_text import compact, ddl
+from mrtpo.tasks.text2sql.sources import Question
 
 REWARDS = ("format", "executability", "execution")
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
@@ -43,6 +46,22 @@ your reasoning
 your query
 ```
 </answer>"""
+
+FULL_PROMPT = """\
+Task: write one SQLite query that answers the question from the database below.
+
+Database schema:
+{database}
+
+The schema names the columns that may be used. After some of them stand what they mean and examples
+of their values.
+
+Question:
+{asked}
+
+Return only the columns that the question asks for, in the order in which it names them.
+
+{rule}"""
 
 _FORMAT = re.compile(
     r"\s*<think>(?P<think>.*?)</think>\s*<answer>\s*```sql\s(?P<sql>.*?)\s*```\s*</answer>\s*",
@@ -111,26 +130,24 @@ def build_prompt(
     id: str,
     split: str,
     kind: str,
-    difficulty: str,
+    question: Question,
     schema: Schema,
-    question: str,
-    evidence: str,
-    reference: str,
+    shown: Schema | None = None,
     style: Literal["compact", "full"],
+    reduced: str = "",
 ) -> Prompt:
-    """The prompt of one question, with what each of the three verifiers checks as replay text."""
+    """The prompt of one question, with what each of the three verifiers checks as replay text.
+
+    `shown` is what the prompt shows of the schema, if not all; `reduced` names why (see `budget`).
+    """
+    asked = f"{question.evidence}\n{question.question}".strip()
     if style == "compact":
-        shown = compact(schema)
-        question = f"{evidence}\n{question}" if evidence else question
-        text = f"{shown}\nQuestion: {question}"
+        database = compact(shown or schema)
+        text = f"{database}\nQuestion: {asked}"
         rule = Information("format", "rule", "append", SHORT_RULE)
     else:
-        shown = ddl(schema)
-        question = f"{evidence}\n{question}" if evidence else question
-        text = (
-            f"You write SQLite queries.\n\nDatabase schema:\n{shown}\n\n{FULL_RULE}\n\n"
-            f"Question: {question}"
-        )
+        database = ddl(shown or schema)
+        text = FULL_PROMPT.format(database=database, asked=asked, rule=FULL_RULE)
         rule = Information("format", "rule", "prompt", FULL_RULE)
     names = "; ".join(
         f"{table.name} {' '.join(column.name for column in table.columns)}"
@@ -139,14 +156,15 @@ def build_prompt(
     information = (
         rule,
         Information("executability", "identifiers", "append", f"Names: {names}"),
-        Information("executability", "schema", "prompt", shown),
+        Information("executability", "schema", "prompt", database),
         Information("executability", "engine", "append", "Database engine: {detail}"),
-        Information("execution", "reference", "append", f"Reference: {reference}"),
+        Information("execution", "reference", "append", f"Reference: {question.sql}"),
     )
+    payload = {"question": asked} | ({"reduced": reduced} if reduced else {})
     return Prompt(
-        id=id, split=split, kind=kind, difficulty=difficulty, source=schema.db_id,
-        messages=(Message("user", text),), information=information, reference=reference,
-        payload=json.dumps({"question": question}),
+        id=id, split=split, kind=kind, difficulty=question.difficulty, source=schema.db_id,
+        messages=(Message("user", text),), information=information, reference=question.sql,
+        payload=json.dumps(payload),
     )  # fmt: skip
 
 

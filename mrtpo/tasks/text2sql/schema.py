@@ -1,54 +1,41 @@
-"""What a database looks like, read from the file itself or from a `tables.json`, and as text.
+"""What a database looks like, read from the file itself, from a `tables.json` or from DDL.
 
 The file is the truth where there is one: `tables.json` of the public sets lists tables that do not
-exist (`sqlite_sequence`) and leaves out what users changed. Two renderings: `ddl`, one CREATE TABLE
-statement a table with example values in comments (the manner of OmniSQL), and `compact`, one line a
-table for small models:
-
-    singer: singer_id name country
-    concert: concert_id year singer_id headliner -> singer.singer_id
-
-An arrow marks a foreign key where the column's name does not tell.
+exist (`sqlite_sequence`) and leaves out what users changed; it still tells what a column means.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 MAX_VALUE_CHARS = 40
 _SCANNED_ROWS = 10_000  # example values come from the first rows, so that huge tables stay cheap
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CREATED = re.compile(r'\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?["`\[]?([^"`\]\s(]+)', re.I)
+_COMMENTED = re.compile(r'^\s*["`\[]?([^"`\]\n]+?)["`\]]? [^\n]*?/\* ?(.*?) ?\*/', re.M | re.S)
 _TYPE = re.compile(r"[A-Za-z0-9_ ]*(\([0-9]+(, ?[0-9]+)?\))?")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-# Words that SQLite 3.40 does not take as a bare table or column name everywhere, and the join
-# words, which it takes only in some places.
-RESERVED = frozenset(
-    """
-    ADD ALL ALTER AND AS AUTOINCREMENT BETWEEN CASE CAST CHECK COLLATE COMMIT CONSTRAINT CREATE
-    CROSS CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DEFAULT DEFERRABLE DELETE DISTINCT DROP ELSE
-    ESCAPE EXCEPT EXISTS FALSE FOREIGN FROM FULL GROUP HAVING IF IN INDEX INNER INSERT INTERSECT
-    INTO IS ISNULL JOIN LEFT LIMIT NATURAL NOT NOTHING NOTNULL NULL ON OR ORDER OUTER PRIMARY RAISE
-    REFERENCES RETURNING RIGHT SELECT SET TABLE THEN TO TRANSACTION TRUE UNION UNIQUE UPDATE USING
-    VALUES WHEN WHERE WINDOW WITH
-    """.split()  # noqa: SIM905
-)
 
 
 @dataclass(frozen=True)
 class Column:
-    """`type` as declared, possibly empty; `values` are a few examples, already cut."""
+    """`type` as declared, possibly empty; `values` are a few examples, already cut.
+
+    `matched` are values that a question mentions, `comment` is what the column means if its name
+    does not say so.
+    """
 
     name: str
     type: str
     primary: bool = False
     values: tuple[str, ...] = ()
+    matched: tuple[str, ...] = ()
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +91,8 @@ def read_schema(path: Path, db_id: str, sample_values: int = 0) -> Schema:
 def from_tables_json(entry: Mapping[str, Any]) -> Schema:
     """Schema of one `tables.json` entry (Spider, BIRD); the original names are used.
 
-    Index 0 of the columns is `*`; an item of `primary_keys` is an index or a list of indices.
+    Index 0 of the columns is `*`; an item of `primary_keys` is an index or a list of indices. The
+    other names of columns become comments.
     """
     db_id = entry.get("db_id")
     if not isinstance(db_id, str):
@@ -113,6 +101,7 @@ def from_tables_json(entry: Mapping[str, Any]) -> Schema:
         names, columns, types = (
             entry[key] for key in ("table_names_original", "column_names_original", "column_types")
         )
+        spoken = entry.get("column_names", columns)
         primary = set()
         for item in entry.get("primary_keys", []):
             primary.update(item if isinstance(item, list) else [item])
@@ -120,7 +109,7 @@ def from_tables_json(entry: Mapping[str, Any]) -> Schema:
             Table(
                 name,
                 tuple(
-                    Column(column, types[i], i in primary)
+                    Column(column, types[i], i in primary, comment=comment_of(column, spoken[i][1]))
                     for i, (table, column) in enumerate(columns)
                     if table == t
                 ),
@@ -146,12 +135,6 @@ def write_empty(schema: Schema, path: Path) -> None:
     """
     if path.exists():
         raise ValueError(f"{path}: exists already")
-    for table in schema.tables:
-        for column in table.columns:
-            if not _TYPE.fullmatch(column.type):  # it is no name and cannot be quoted
-                raise ValueError(
-                    f"{schema.db_id}.{table.name}.{column.name}: {column.type!r} is no type"
-                )
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         # Else it waits for the disk, table by table.
@@ -159,52 +142,71 @@ def write_empty(schema: Schema, path: Path) -> None:
         connection.execute("PRAGMA journal_mode = MEMORY")
         connection.execute("BEGIN")
         for table in schema.tables:
+            items = [f"{sql_name(c.name)} {_sql_type(schema, table, c)}" for c in table.columns]
+            if primary := [sql_name(column.name) for column in table.columns if column.primary]:
+                items.append(f"PRIMARY KEY ({', '.join(primary)})")
+            items += [
+                f"FOREIGN KEY ({sql_name(key.column)}) REFERENCES {sql_name(key.to_table)} "
+                f"({sql_name(key.to_column)})"
+                for key in schema.foreign_keys
+                if key.table == table.name
+            ]
             try:
-                connection.execute(_create_table(schema, table).removesuffix(";"))
+                connection.execute(f"CREATE TABLE {sql_name(table.name)} ({', '.join(items)})")
             except sqlite3.Error as error:
                 raise ValueError(f"{schema.db_id}.{table.name}: {error}") from error
         connection.execute("COMMIT")
 
 
-def quoted(name: str) -> str:
-    """A name as SQL needs it: in back-ticks only where it is reserved or not a plain word."""
-    if _PLAIN.fullmatch(name) and name.upper() not in RESERVED:
-        return name
-    return "`" + name.replace("`", "``") + "`"
+def from_ddl(db_id: str, text: str) -> Schema:
+    """Schema of CREATE TABLE statements that blank lines part, as in SQL-R1's prompts of SynSQL.
+
+    What stands in `/* */` after a column, which begins a line, is its comment. Raises ValueError
+    naming the statement.
+    """
+    comments = {}
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for statement in re.split(r"\n\s*\n", text.strip()):
+            try:
+                if not re.match(r"\s*CREATE\s+TABLE\b", statement, re.IGNORECASE):
+                    raise ValueError("not a CREATE TABLE statement")
+                connection.execute(statement)
+            except (sqlite3.Error, ValueError) as error:
+                start = " ".join(statement.split())[:60]
+                raise ValueError(f"schema of {db_id}: {start} …: {error}") from error
+            table = _CREATED.match(statement)
+            for name, comment in _COMMENTED.findall(statement) if table else ():
+                comments[table[1].lower(), name.lower()] = comment  # type: ignore[index]
+        schema = _introspect(connection, db_id, 0, Path(f"schema of {db_id}"))
+    return commented(schema, comments)
 
 
-def ddl(schema: Schema) -> str:
-    """CREATE TABLE statements, parted by blank lines."""
-    return "\n\n".join(_create_table(schema, table) for table in schema.tables)
+def commented(schema: Schema, comments: Mapping[tuple[str, str], str]) -> Schema:
+    """The schema with further comments, by table and column in lower case."""
+
+    def column(table: Table, found: Column) -> Column:
+        comment = comments.get((table.name.lower(), found.name.lower()), "")
+        return replace(found, comment=comment_of(found.name, comment) or found.comment)
+
+    return each_column(schema, column)
 
 
-def compact(schema: Schema) -> str:
-    """One line a table; see the top of this module."""
-    targets: dict[tuple[str, str], str] = {}
-    for key in schema.foreign_keys:
-        if key.column != key.to_column:
-            target = f"{quoted(key.to_table)}.{quoted(key.to_column)}"
-            targets.setdefault((key.table, key.column), target)
-
-    def describe(table: Table, column: Column) -> str:
-        text = quoted(column.name)
-        if (table.name, column.name) in targets:
-            text += f" -> {targets[table.name, column.name]}"
-        return text + (f" {_examples(column)}" if column.values else "")
-
-    return "\n".join(
-        f"{quoted(table.name)}: {' '.join(describe(table, c) for c in table.columns)}"
+def each_column(schema: Schema, change: Callable[[Table, Column], Column]) -> Schema:
+    """The schema with every column changed."""
+    tables = (
+        replace(table, columns=tuple(change(table, column) for column in table.columns))
         for table in schema.tables
     )
+    return replace(schema, tables=tuple(tables))
 
 
-def identifiers(schema: Schema) -> list[str]:
-    """Names of tables and of `table.column`, unquoted, in order."""
-    return [
-        name
-        for table in schema.tables
-        for name in (table.name, *(f"{table.name}.{column.name}" for column in table.columns))
-    ]
+def comment_of(name: str, meaning: str) -> str:
+    """A meaning on one line, '' if it only spells the name in another way."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"[\W_]+", "", text).lower()
+
+    return "" if plain(meaning) == plain(name) else " ".join(meaning.split())
 
 
 def _introspect(
@@ -222,7 +224,7 @@ def _introspect(
     tables, primary_keys = [], {}
     for name in names:
         # cid, name, type, notnull, default, place in the primary key, hidden (1: of virtual tables)
-        rows = connection.execute(f"PRAGMA table_xinfo({_sql_name(name)})").fetchall()
+        rows = connection.execute(f"PRAGMA table_xinfo({sql_name(name)})").fetchall()
         columns = tuple(
             Column(row[1], row[2], row[5] > 0, _values(connection, name, row[1], sample_values))
             for row in rows
@@ -244,7 +246,7 @@ def _foreign_keys(
 ) -> Iterator[ForeignKey]:
     by_name = {other.name.lower(): other for other in tables}
     # id, place in the key, to_table, column, to_column, …; SQLite lists the last declared key first
-    rows = connection.execute(f"PRAGMA foreign_key_list({_sql_name(table.name)})").fetchall()
+    rows = connection.execute(f"PRAGMA foreign_key_list({sql_name(table.name)})").fetchall()
     for _, place, to_table, column, to_column, *_ in sorted(rows, key=lambda r: (-r[0], r[1])):
         target = by_name.get(to_table.lower())
         if target is None:
@@ -269,7 +271,7 @@ def _values(connection: sqlite3.Connection, table: str, column: str, count: int)
         return ()
     found: dict[str, None] = {}
     for (value,) in connection.execute(
-        f"SELECT {_sql_name(column)} FROM {_sql_name(table)} NOT INDEXED LIMIT {_SCANNED_ROWS}"
+        f"SELECT {sql_name(column)} FROM {sql_name(table)} NOT INDEXED LIMIT {_SCANNED_ROWS}"
     ):
         if value is None or isinstance(value, bytes):
             continue
@@ -281,45 +283,16 @@ def _values(connection: sqlite3.Connection, table: str, column: str, count: int)
     return tuple(found)
 
 
-def _create_table(schema: Schema, table: Table) -> str:
-    items = []
-    for column in table.columns:
-        note = f"example: {_examples(column)}" if column.values else ""
-        items.append((f"{quoted(column.name)} {column.type}".strip(), note))
-    if primary := [quoted(column.name) for column in table.columns if column.primary]:
-        items.append((f"PRIMARY KEY ({', '.join(primary)})", ""))
-    for key in schema.foreign_keys:
-        if key.table == table.name:
-            name = quoted(f"fk_{key.table}_{key.column}".lower().replace(" ", "_"))
-            items.append(
-                (
-                    f"CONSTRAINT {name} FOREIGN KEY ({quoted(key.column)}) "
-                    f"REFERENCES {quoted(key.to_table)} ({quoted(key.to_column)})",
-                    "",
-                )
-            )
-    lines = [
-        f"    {text}{',' if i < len(items) else ''}{f' -- {note}' if note else ''}"
-        for i, (text, note) in enumerate(items, start=1)
-    ]
-    return f"CREATE TABLE {quoted(table.name)} (\n" + "\n".join(lines) + "\n);"
-
-
-def _examples(column: Column) -> str:
-    """`['a', 'b']` for text, `[1, 2]` for numbers, so that a query compares with the right type."""
-    textual = any(word in column.type.upper() for word in ("CHAR", "CLOB", "TEXT"))
-
-    def literal(value: str) -> str:
-        if not textual and _NUMBER.fullmatch(value):
-            return value
-        return "'" + value.replace("'", "''") + "'"
-
-    return f"[{', '.join(map(literal, column.values))}]"
-
-
 def _internal(name: str) -> bool:
     return name.lower().startswith("sqlite_")
 
 
-def _sql_name(name: str) -> str:
+def sql_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _sql_type(schema: Schema, table: Table, column: Column) -> str:
+    """The type as it is: it is no name and cannot be quoted."""
+    if not _TYPE.fullmatch(column.type):
+        raise ValueError(f"{schema.db_id}.{table.name}.{column.name}: {column.type!r} is no type")
+    return column.type

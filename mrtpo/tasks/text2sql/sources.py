@@ -68,11 +68,11 @@ class QuestionSet:
 
 @dataclass(frozen=True)
 class Source:
-    """`databases`: the file of each database that is used. `rows`, `dropped`: counts by split."""
+    """`rows`, `dropped`: counts by split."""
 
     train: list[Question]
     dev: list[Question]
-    databases: dict[str, Path]
+    databases: Databases
     rows: dict[str, int]
     dropped: dict[str, dict[str, int]]
 
@@ -121,25 +121,24 @@ def read_source(kind: Kind, folder: Path, databases: Path | None = None) -> Sour
     found: dict[str, list[Question]] = {}
     rows: dict[str, int] = {}
     dropped: dict[str, Counter[str]] = {}
-    files: dict[str, Path] = {}
-    looked = ""
+    place = places(kind, folder, databases)
+    there_are = Databases(place.databases, place.tables)
     for name, splits in named.items():
         sets = [read_questions(kind, folder, split, databases) for split in splits]
         rows[name] = sum(len(each.questions) for each in sets)
-        found[name], dropped[name] = _useful(sets, files)
-        looked = next((each.databases.missing() for each in sets), looked)
-    if not files:
-        raise ValueError(_nothing_left(root, dropped, looked))
+        found[name], dropped[name] = _useful(sets)
+    if not any(found.values()):
+        raise ValueError(_nothing_left(root, dropped, there_are.missing()))
     return Source(
         train=found["train"],
         dev=found["dev"],
-        databases=dict(sorted(files.items())),
+        databases=there_are,
         rows=rows,
         dropped={name: dict(sorted(counts.items())) for name, counts in dropped.items()},
     )
 
 
-def copy_databases(files: Mapping[str, Path], db_ids: Collection[str], folder: Path) -> None:
+def copy_databases(databases: Databases, db_ids: Collection[str], folder: Path) -> None:
     """Copies to `folder/databases/<db_id>/<db_id>.sqlite`; only the named ones.
 
     Copies and not links, since DVC versions the folder and a link would point out of it.
@@ -148,12 +147,14 @@ def copy_databases(files: Mapping[str, Path], db_ids: Collection[str], folder: P
         target = folder / "databases" / db_id / f"{db_id}.sqlite"
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copyfile(files[db_id], temporary)
+        file = databases.file(db_id)
+        assert file is not None, db_id  # of a question that was kept
+        shutil.copyfile(file, temporary)
         temporary.replace(target)
 
 
-def _useful(sets: list[QuestionSet], files: dict[str, Path]) -> tuple[list[Question], Counter[str]]:
-    """The questions worth keeping and why others are not; fills in the databases they use."""
+def _useful(sets: list[QuestionSet]) -> tuple[list[Question], Counter[str]]:
+    """The questions worth keeping and why others are not."""
     kept: dict[tuple[str, str, str], Question] = {}
     dropped: Counter[str] = Counter()
     for each in sets:
@@ -170,7 +171,6 @@ def _useful(sets: list[QuestionSet], files: dict[str, Path]) -> tuple[list[Quest
                 dropped["duplicate"] += 1
             else:
                 kept[key] = question
-                files[question.db_id] = file
     return list(kept.values()), dropped
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from mrtpo.contexts import chosen_information, informed
 from mrtpo.tasks.text2sql.prompts import (
+    FULL_RULE,
     build_prompt,
     extract_sql,
     format_ok,
@@ -15,6 +16,7 @@ from mrtpo.tasks.text2sql.prompts import (
     sql_span,
 )
 from mrtpo.tasks.text2sql.schema import read_schema
+from mrtpo.tasks.text2sql.sources import Question
 
 SQL = "SELECT name FROM singer WHERE age > 30"
 GOOD = render("Use singer with name, age.", SQL)
@@ -31,10 +33,10 @@ def schema(tmp_path):
 
 
 def prompt(schema, style, question="How old is Ada?", evidence=""):
+    asked = Question("music", question, SQL, evidence, "easy")
     return build_prompt(
-        id="p", split="train", kind="filter", difficulty="easy", schema=schema, question=question,
-        evidence=evidence, reference=SQL, style=style,
-    )  # fmt: skip
+        id="p", split="train", kind="filter", schema=schema, question=asked, style=style
+    )
 
 
 def test_a_well_formed_response_passes():
@@ -130,6 +132,32 @@ def test_evidence_stands_in_the_prompt(schema):
     for style in ("compact", "full"):
         content = prompt(schema, style, evidence="old means over 60").messages[0].content
         assert "old means over 60" in content
+
+
+def test_a_full_prompt_as_a_whole(schema):
+    made = prompt(schema, "full", evidence="old means over 60")
+    assert made.messages[0].content == (
+        "Task: write one SQLite query that answers the question from the database below.\n\n"
+        "Database schema:\n"
+        "CREATE TABLE singer (\n"
+        "    singer_id INTEGER,\n"
+        "    name TEXT,\n"
+        "    age INT,\n"
+        "    PRIMARY KEY (singer_id)\n"
+        ");\n\n"
+        "The schema names the columns that may be used. After some of them stand what they mean "
+        "and examples\nof their values.\n\n"
+        "Question:\nold means over 60\nHow old is Ada?\n\n"
+        "Return only the columns that the question asks for, in the order in which it names them."
+        f"\n\n{FULL_RULE}"
+    )
+
+
+def test_a_database_with_braces_in_its_names_is_shown_as_it_is(tmp_path):
+    with sqlite3.connect(tmp_path / "d.sqlite") as connection:
+        connection.execute('CREATE TABLE "{asked}" ("{0}" INT)')
+    made = prompt(read_schema(tmp_path / "d.sqlite", "d"), "full")
+    assert "CREATE TABLE `{asked}` (\n    `{0}` INT\n);" in made.messages[0].content
 
 
 def test_parts_name_what_they_cover():

@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 
 from mrtpo.tasks.text2sql.schema import (
-    RESERVED,
     Column,
     ForeignKey,
     Schema,
     Table,
-    compact,
-    ddl,
+    commented,
+    from_ddl,
     from_tables_json,
-    identifiers,
-    quoted,
     read_schema,
     write_empty,
 )
+from mrtpo.tasks.text2sql.sources import read_questions
 
 SCRIPT = """
 CREATE TABLE singer (singer_id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, age INT, note);
@@ -39,6 +37,13 @@ INSERT INTO singer VALUES (1, 'Ann', 30, NULL), (2, 'O''Neil', 30, x'00ff'), (3,
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     return make(tmp_path / "shop.sqlite", SCRIPT)
+
+
+def names(schema: Schema) -> list[tuple[str, list[str]]]:
+    return sorted(
+        (table.name.lower(), sorted(column.name.lower() for column in table.columns))
+        for table in schema.tables
+    )
 
 
 def make(path: Path, script: str) -> Path:
@@ -132,63 +137,6 @@ def test_an_absent_file_is_an_error_and_is_not_created(tmp_path):
     assert not (tmp_path / "d.sqlite").exists()
 
 
-def test_ddl_shows_types_examples_and_keys(database):
-    text = ddl(read_schema(database, "shop", 2))
-    assert text.startswith(
-        "CREATE TABLE singer (\n"
-        "    singer_id INTEGER, -- example: [1, 2]\n"
-        "    name TEXT, -- example: ['Ann', 'O''Neil']\n"
-        "    age INT, -- example: [30, 41]\n"
-        "    note, -- example: [7, 8]\n"
-        "    PRIMARY KEY (singer_id)\n"
-        ");\n\nCREATE TABLE `order` (\n    `from` TEXT,\n    `unit price` REAL,"
-    )
-    assert "FOREIGN KEY (venue_id) REFERENCES venue (place_id)" in text
-    assert "`odd ``name```" in text
-
-
-def test_numbers_kept_as_text_are_shown_quoted():
-    schema = Schema("d", (Table("t", (Column("zip", "VARCHAR(5)", values=("012",)),)),), ())
-    assert "-- example: ['012']" in ddl(schema)
-
-
-def test_ddl_runs_and_reads_back_as_the_same_schema(database, tmp_path):
-    schema = read_schema(database, "shop", 3)
-    copy = make(tmp_path / "copy.sqlite", ddl(schema))
-    assert read_schema(copy, "shop") == read_schema(database, "shop")
-
-
-def test_compact_is_one_line_a_table(database):
-    assert compact(read_schema(database, "shop")).splitlines() == [
-        "singer: singer_id name age note",
-        "`order`: `from` `unit price` singer_id venue_id -> venue.place_id",
-        "venue: place_id `odd ``name```",
-    ]
-    assert "age [30, 41]" in compact(read_schema(database, "shop", 2))
-
-
-def test_identifiers_are_tables_then_their_columns(database):
-    names = identifiers(read_schema(database, "shop"))
-    assert names[:3] == ["singer", "singer.singer_id", "singer.name"]
-    assert "order.unit price" in names
-
-
-def test_every_word_that_sqlite_refuses_bare_is_reserved():
-    words = """ABORT ACTION AFTER ALWAYS ANALYZE ASC ATTACH BEFORE BEGIN BY CASCADE COLUMN CONFLICT
-        CURRENT DATABASE DEFERRED DESC DETACH DO EACH END EXCLUDE EXCLUSIVE EXPLAIN FAIL FILTER
-        FIRST FOLLOWING FOR GENERATED GLOB GROUPS IGNORE IMMEDIATE INDEXED INITIALLY INSTEAD KEY
-        LAST LIKE MATCH MATERIALIZED NO NULLS OF OFFSET OTHERS OVER PARTITION PLAN PRAGMA
-        PRECEDING QUERY RANGE RECURSIVE REGEXP REINDEX RELEASE RENAME REPLACE RESTRICT ROLLBACK
-        ROW ROWS SAVEPOINT TEMP TEMPORARY TIES TRIGGER UNBOUNDED VACUUM VIEW VIRTUAL WITHOUT"""
-    for word in {*words.split(), *RESERVED}:
-        name = quoted(word)
-        with closing(sqlite3.connect(":memory:")) as connection:
-            connection.execute(f"CREATE TABLE {name} ({name} TEXT, x INT)")
-            connection.execute(f"INSERT INTO {name} VALUES ('a', 1)")
-            query = f"SELECT T1.{name} FROM {name} AS T1 JOIN {name} ON T1.x = {name}.x ORDER BY 1"
-            assert connection.execute(query).fetchall() == [("a",)], word
-
-
 def entry(**changes) -> dict:
     return {
         "db_id": "d",
@@ -244,10 +192,7 @@ def test_spider_files_and_tables_json_agree():
         path = folder / "database" / listed.db_id / f"{listed.db_id}.sqlite"
         if path.exists():
             found = read_schema(path, listed.db_id, 1)
-            assert sorted(map(str.lower, identifiers(found))) == sorted(
-                map(str.lower, identifiers(listed))
-            )
-            make(Path(":memory:"), ddl(found))
+            assert names(found) == names(listed)
             compared += 1
     assert compared > 100
 
@@ -271,3 +216,64 @@ def test_a_schema_that_is_no_database_is_an_error_with_its_place(tmp_path, colum
     schema = Schema("d", (Table("t", tuple(columns)),), ())
     with pytest.raises(ValueError, match=message):
         write_empty(schema, tmp_path / "empty.sqlite")
+
+
+def test_the_spoken_names_of_a_tables_file_are_comments_where_they_say_more():
+    spoken = [[-1, "*"], [0, "X"], [0, "years of age"], [1, "seq"], [2, "a x"]]
+    schema = from_tables_json(entry(column_names=spoken))
+    assert [c.comment for t in schema.tables for c in t.columns] == ["", "years of age", ""]
+
+
+DDL = """CREATE TABLE "a" (
+  "x" INTEGER /* Unique, e.g. (1, 2) */,
+  "full name" TEXT /* full_name */,
+  PRIMARY KEY ("x")
+)
+
+CREATE TABLE "b" (
+  "y" TEXT /* what it
+means */,
+  CONSTRAINT fk FOREIGN KEY ("y") REFERENCES a ("x")
+)"""
+
+
+def test_ddl_with_comments_becomes_a_schema():
+    schema = from_ddl("d", DDL)
+    assert schema.tables == (
+        Table("a", (Column("x", "INTEGER", True, comment="Unique, e.g. (1, 2)"),
+                    Column("full name", "TEXT"))),
+        Table("b", (Column("y", "TEXT", comment="what it means"),)),
+    )  # fmt: skip
+    assert schema.foreign_keys == (ForeignKey("b", "y", "a", "x"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("DROP TABLE a", "schema of d: DROP TABLE a .*not a CREATE TABLE"),
+        ("CREATE TABLE a (x INT)\n\nCREATE TABLE b (", "schema of d: CREATE TABLE b"),
+        ("", "not a CREATE TABLE"),
+    ],
+)
+def test_ddl_that_is_no_schema_is_an_error_with_its_statement(text, message):
+    with pytest.raises(ValueError, match=message):
+        from_ddl("d", text)
+
+
+def test_comments_are_added_in_any_case_of_the_names():
+    schema = Schema(
+        "d", (Table("T", (Column("Born", "INT"), Column("b", "INT", comment="kept"))),), ()
+    )
+    columns = (
+        commented(schema, {("t", "born"): "year  of birth", ("t", "x"): "?"}).tables[0].columns
+    )
+    assert [c.comment for c in columns] == ["year of birth", "kept"]
+
+
+@pytest.mark.skipif("MRTPO_DATA" not in os.environ, reason="needs the public data sets")
+def test_all_real_synsql_schemas_are_read():
+    file = Path(os.environ["MRTPO_DATA"]) / "synsql_sample"
+    for question in read_questions("synsql", file).questions[::5]:
+        schema = from_ddl(question.db_id, question.ddl)
+        assert len(schema.tables) == question.ddl.count("CREATE TABLE")
+        assert any(column.comment for table in schema.tables for column in table.columns)

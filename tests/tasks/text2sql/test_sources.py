@@ -61,7 +61,7 @@ def test_spider_files_are_read_in_order_and_rows_are_counted_from_0(tmp_path):
     assert [q.question for q in source.dev] == ["d"]
     assert source.rows == {"train": 3, "dev": 1}
     assert source.dropped == {"train": {}, "dev": {}}
-    assert source.databases == {"shop": tmp_path / "database/shop/shop.sqlite"}
+    assert source.databases.file("shop") == tmp_path / "database/shop/shop.sqlite"
 
 
 PARSE = {
@@ -87,10 +87,8 @@ def test_bird_fields_and_separate_database_folders(tmp_path):
     source = read_source("bird", tmp_path)
     assert (source.train[0].evidence, source.train[0].difficulty) == ("hint", "")
     assert (source.dev[0].evidence, source.dev[0].difficulty) == ("", "simple")
-    assert source.databases == {
-        "a": tmp_path / "train_databases/a/a.sqlite",
-        "b": tmp_path / "dev_databases/b/b.sqlite",
-    }
+    assert source.databases.file("a") == tmp_path / "train_databases/a/a.sqlite"
+    assert source.databases.file("b") == tmp_path / "dev_databases/b/b.sqlite"
 
 
 def test_bird_as_unpacked_with_train_and_dev_folders(tmp_path):
@@ -204,13 +202,13 @@ def test_only_named_databases_are_copied_and_as_files_of_their_own(tmp_path):
     folder.mkdir()
     spider(folder, dev=[row(), row(db_id="other")], databases=("shop", "other"))
     source = read_source("spider", folder)
-    source.databases["shop"].chmod(0o444)
+    source.databases.file("shop").chmod(0o444)
     for _ in range(2):  # a second run replaces what the first has left
         copy_databases(source.databases, {"shop"}, tmp_path / "out")
     copied = [p.relative_to(tmp_path / "out").as_posix() for p in tmp_path.glob("out/**/*.*")]
     assert copied == ["databases/shop/shop.sqlite"]
     target = tmp_path / "out/databases/shop/shop.sqlite"
-    assert target.read_bytes() == source.databases["shop"].read_bytes()
+    assert target.read_bytes() == source.databases.file("shop").read_bytes()
     assert not target.is_symlink()
     assert target.stat().st_nlink == 1
 
@@ -396,7 +394,30 @@ def test_the_schema_is_the_databases_own_else_that_of_the_tables_file(tmp_path):
     assert databases.schema("big").tables[0].columns[0].primary
     assert databases.schema("other") is None
     with pytest.raises(ValueError, match=r"tables\.json: .*shop: field table_names_original"):
-        databases.described("shop")
+        databases.schema("shop", comments=True)
+
+
+def test_what_columns_mean_is_taken_from_the_tables_file_and_birds_descriptions(tmp_path):
+    described = {
+        "db_id": "shop", "table_names_original": ["T"], "column_types": ["text", "number"],
+        "column_names_original": [[-1, "*"], [0, "X"]], "column_names": [[-1, "*"], [0, "extent"]],
+        "primary_keys": [], "foreign_keys": [],
+    }  # fmt: skip
+    spider(tmp_path, tables_json=[described])
+    databases = read_questions("spider", tmp_path).databases
+    assert databases.schema("shop").tables[0].columns[0].comment == ""
+    assert databases.schema("shop", comments=True).tables[0].columns[0].comment == "extent"
+    folder = tmp_path / "database/shop/database_description"
+    folder.mkdir()
+    header = "original_column_name,column_name,column_description,data_format,value_description"
+    text = f'{header}\nx ,ex,"how far, in caf\xe9s",integer,"0: near\n1: far"\n'
+    for raw in (text.encode("cp1252"), text.encode("utf-8-sig")):
+        (folder / "t.csv").write_bytes(raw)
+        column = databases.schema("shop", comments=True).tables[0].columns[0]
+        assert column.comment == "how far, in caf\xe9s; 0: near 1: far"
+    (folder / "t.csv").write_text("name,meaning\n")
+    with pytest.raises(ValueError, match=r"t\.csv: no header with original_column_name"):
+        databases.schema("shop", comments=True)
 
 
 needs_data = pytest.mark.skipif("MRTPO_DATA" not in os.environ, reason="needs the public data sets")
