@@ -24,7 +24,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from mrtpo.config import Settings, SettingsError, load_settings, settings_from
+from mrtpo.config import Settings, SettingsError, load_settings, override, settings_from
 
 # Files that are part of a run although they may not be committed yet. Other untracked files stay
 # out: they may be large, and git would keep them for good.
@@ -56,23 +56,6 @@ def merged(named: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
     if twice := sorted(given.keys() & overrides.keys()):
         raise SettingsError(f"overrides: {', '.join(twice)}: given in a field of its own as well")
     return {**given, **overrides}
-
-
-def override(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of nested settings in which dotted keys are set: `{"train.steps": 5}`."""
-    changed: dict[str, Any] = {**values}
-    for key, value in overrides.items():
-        _set(changed, key.split("."), value)
-    return changed
-
-
-def _set(values: dict[str, Any], path: list[str], value: Any) -> None:
-    if len(path) > 1:
-        inner = values.get(path[0])
-        values[path[0]] = inner = dict(inner) if isinstance(inner, dict) else {}
-        _set(inner, path[1:], value)
-    else:
-        values[path[0]] = value
 
 
 def checked_settings(root: Path, overrides: Mapping[str, Any]) -> Settings:

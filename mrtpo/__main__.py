@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import signal
 import sys
 from pathlib import Path
@@ -128,10 +129,14 @@ def score(
         Path | None,
         typer.Option(help="Settings file (limits, prompt, sampling). [default: params.yaml]"),
     ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting, as data.prompt=full; may be repeated."),
+    ] = None,
 ) -> None:
     """Score predictions or a checkpoint on benchmarks, with the official metric of each."""
     from mrtpo.benchmarks.score import score_benchmarks
-    from mrtpo.config import Settings
+    from mrtpo.config import Settings, with_overrides
 
     if (predictions is None) == (model is None):
         _fail("score", "give either --predictions or --model")
@@ -141,6 +146,8 @@ def score(
     try:
         file = params or DEFAULT
         settings = load_settings(file) if params or file.is_file() else Settings()
+        asked = [f"model.path={json.dumps(model)}"] if model else []
+        settings = with_overrides(settings, [*(changes or []), *asked])
         score_benchmarks(
             benchmarks, data, out, settings, predictions=predictions, model=model,
             databases=databases, samples=samples, temperature=temperature, limit=limit,

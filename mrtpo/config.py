@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -454,6 +455,37 @@ def settings_from(values: dict[str, Any], where: str = "params.yaml") -> Setting
         return Settings.model_validate(values)
     except ValidationError as error:
         raise SettingsError(_explain(error, where)) from None
+
+
+def override(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of nested settings in which dotted keys are set: `{"train.steps": 5}`."""
+    changed: dict[str, Any] = {**values}
+    for key, value in overrides.items():
+        _set(changed, key.split("."), value)
+    return changed
+
+
+def _set(values: dict[str, Any], path: list[str], value: Any) -> None:
+    if len(path) > 1:
+        inner = values.get(path[0])
+        values[path[0]] = inner = dict(inner) if isinstance(inner, dict) else {}
+        _set(inner, path[1:], value)
+    else:
+        values[path[0]] = value
+
+
+def with_overrides(settings: Settings, given: Sequence[str]) -> Settings:
+    """Settings with `section.key=value` laid over them, values as YAML. Raises `SettingsError`."""
+    overrides = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise SettingsError(f"--set {text}: write section.key=value")
+        try:
+            overrides[key.strip()] = yaml.load(value, Loader=_Loader)
+        except yaml.YAMLError as error:
+            raise SettingsError(f"--set {text}: the value is not valid YAML: {error}") from None
+    return settings_from(override(settings.model_dump(), overrides), "--set")
 
 
 def load_settings(path: Path | str = "params.yaml") -> Settings:

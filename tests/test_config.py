@@ -15,6 +15,7 @@ from mrtpo.config import (
     data_folder,
     load_settings,
     settings_from,
+    with_overrides,
 )
 
 ROOT = Path(__file__).parents[1]
@@ -191,3 +192,27 @@ def test_the_data_folder_is_the_setting_else_the_environment(
     wrong = settings_from({"data": {"source": "spider", "path": "/nowhere/at/all"}}).data
     with pytest.raises(SettingsError, match="/nowhere/at/all is not a folder"):
         data_folder(wrong)
+
+
+def test_settings_are_laid_over_by_dotted_keys_as_yaml() -> None:
+    changed = with_overrides(
+        Settings(), ["data.prompt=full", "train.steps=3", "rewards.weights={format: 0.5}"]
+    )
+    assert (changed.data.prompt, changed.train.steps) == ("full", 3)
+    assert changed.rewards.weights == {"format": 0.5}
+    assert changed.sampling == Settings().sampling
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("data.prompt", "--set data.prompt: write section.key=value"),
+        ("data.prompt=odd", "--set: data.prompt: "),
+        ("data.promt=full", "--set: data.promt: unknown key"),
+        ("train.steps=[", "--set train.steps=[: the value is not valid YAML"),
+    ],
+)
+def test_a_laid_over_setting_that_cannot_be_is_named(given: str, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        with_overrides(Settings(), [given])
+    assert str(raised.value).startswith(said)

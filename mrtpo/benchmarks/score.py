@@ -17,7 +17,8 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,8 +172,10 @@ def score_checkpoint(
     if state:
         finished.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(unfinished, finished)
-    truncated = sum(not response.finished for response in responses)
-    return _scored(benchmark, answers, asked, out, truncated=truncated)
+    reduced = Counter(json.loads(prompt.payload).get("reduced") or "" for _, prompt in prompts)
+    counts = {f"prompts without {step}": n for step, n in sorted(reduced.items()) if step}
+    counts["truncated"] = sum(not response.finished for response in responses)
+    return _scored(benchmark, answers, asked, out, counts)
 
 
 def _scored(
@@ -180,7 +183,7 @@ def _scored(
     answers: Sequence[Answer],
     asked: Collection[int],
     out: Path,
-    **counts: int,
+    counts: Mapping[str, int] | None = None,
 ) -> Summary:
     from mrtpo.report.failures import failures_page
 
@@ -190,7 +193,7 @@ def _scored(
             judged += benchmark.judge(answers[start : start + JUDGED_AT_ONCE])
             progress.update(len(judged))
     summary = benchmark.summarise(judged, asked)
-    summary = dataclasses.replace(summary, counts={**summary.counts, **counts})
+    summary = dataclasses.replace(summary, counts={**summary.counts, **(counts or {})})
     write_text(out, (json.dumps(dict(j.row), ensure_ascii=False) + "\n" for j in judged))
     write_text(
         beside(out, "summary.json"),

@@ -32,6 +32,7 @@ from mrtpo.benchmarks.abstention import Reply, abstains, reliability
 from mrtpo.benchmarks.base import Answer, Judged, Result, Score, Summary, numbered, tally
 from mrtpo.benchmarks.sql_predictions import read_predictions
 from mrtpo.records import Prompt
+from mrtpo.tasks.text2sql.budget import PromptWriter
 from mrtpo.tasks.text2sql.layouts import Kind
 from mrtpo.tasks.text2sql.prompts import extract_sql
 from mrtpo.tasks.text2sql.schema import write_empty
@@ -81,6 +82,7 @@ class SQLBenchmark:
         self._empty = tempfile.TemporaryDirectory(prefix="mrtpo-")
         one_each = {question.db_id: question for question in questions.questions}
         self._files = {db_id: self._database(q) for db_id, q in one_each.items()}
+        self._writer = PromptWriter(settings, questions.databases)
         suite = any(len(files) > 1 for files in self._files.values())
         self.metrics = (*form.metrics, "spider_test_suite") if suite else form.metrics
         self._on_main = tuple(m for m in form.metrics if m != "spider_test_suite")
@@ -94,7 +96,7 @@ class SQLBenchmark:
         return numbered([Answer(index, sql) for index, sql in read_predictions(file, db_ids)])
 
     def prompt(self, question: int) -> Prompt:
-        raise NotImplementedError
+        return self._writer.write(self.set.questions[question], id=str(question), split=self.name)
 
     def from_response(self, question: int, response: str, sample: int | None) -> Answer:
         return Answer(question, extract_sql(response), sample)

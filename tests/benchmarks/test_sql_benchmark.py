@@ -238,3 +238,17 @@ def test_bird_minidevs_golds_all_compile_on_empty_tables(opened):
     assert {g: v["questions"] for g, v in summary.groups["difficulty"].items()} == {
         "simple": 148, "moderate": 250, "challenging": 102
     }  # fmt: skip
+
+
+def test_a_checkpoint_is_asked_in_the_form_and_within_the_size_of_the_settings(folder):
+    settings = settings_from({"data": {"prompt": "full"}})
+    benchmark = open_benchmark("spider", folder, settings)
+    text = benchmark.prompt(0).messages[-1].content
+    assert "CREATE TABLE pet" in text
+    assert "question 0?" in text
+    assert benchmark.from_response(0, "```sql\nSELECT 1\n```", None).given == "SELECT 1"
+    benchmark.close()
+    small = open_benchmark("spider", folder, settings_from({"data": {"max_prompt_chars": 20}}))
+    with pytest.raises(ValueError, match=r"dev\.json: row 0 .* above the limit of 20"):
+        small.prompt(0)
+    small.close()

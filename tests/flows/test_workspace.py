@@ -16,12 +16,11 @@ from flows.workspace import (
     checked_settings,
     isolated,
     merged,
-    override,
     publish,
     run_label,
     write_overrides,
 )
-from mrtpo.config import SettingsError, settings_from
+from mrtpo.config import SettingsError, override, settings_from
 
 Git = Callable[..., str]
 
