@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from mrtpo.verifiers.constraints.kinds import (
@@ -122,12 +123,15 @@ def _trigrams(text: str) -> set[str]:
     return {text[i : i + 3] for i in range(len(text) - 2)}
 
 
+_reference_trigrams = functools.lru_cache(maxsize=64)(_trigrams)
+
+
 def _overlap(response: str, reference_text: str, percentage: float) -> bool:
     # Trigrams of characters, as in the original (the sentence lets one expect words).
     own = _trigrams(response)
     if not own:
         return False
-    share = len(own & _trigrams(reference_text)) / len(own) * 100
+    share = len(own & _reference_trigrams(reference_text)) / len(own) * 100
     return percentage - 2 <= share <= percentage + 2
 
 

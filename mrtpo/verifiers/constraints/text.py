@@ -153,8 +153,8 @@ def first_tag(text: str) -> str:
     The tagger looks at two tokens to the right, so that three give what the whole text gives.
     """
     start: list[str] = []
-    for sentence in sentences(text):
-        start += _word_tokenizer().tokenize(sentence)
+    for begin, end in _sentence_tokenizer().span_tokenize(text):
+        start += _word_tokenizer().tokenize(text[begin:end])
         if len(start) >= 3:
             break
     if not start:

@@ -119,13 +119,16 @@ def _cluster_spans(response: str, right: bool) -> list[Span]:
     ]
 
 
-def _palindrome_spans(response: str) -> list[Span]:
-    found = _plain_words(response)
-    return [span for word, span in found if len(word) >= 5 and word == word[::-1]]
+def _palindrome(word: str) -> bool:
+    return len(word) >= 5 and word == word[::-1]
 
 
 def _palindromes(response: str) -> bool:
-    return len(_palindrome_spans(response)) >= 10
+    return sum(map(_palindrome, without_punctuation(response).lower().split())) >= 10
+
+
+def _palindrome_spans(response: str) -> Spans:
+    return [span for word, span in _plain_words(response) if _palindrome(word)]
 
 
 def _prime_lengths(response: str) -> bool:

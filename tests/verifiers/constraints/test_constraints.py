@@ -4,6 +4,7 @@ import math
 import random
 import string
 import time
+from pathlib import Path
 
 import pytest
 import test_custom_constraints
@@ -215,3 +216,16 @@ def test_no_hostile_text_raises_or_takes_long():
             places = [place for span in found or [] for place in span]
             assert places == sorted(places) and (not places or places[-1] <= len(response))
             assert all(a < b for a, b in found or [])
+
+
+def test_the_page_of_kinds_tells_of_each_its_arguments_and_spans():
+    page = (Path(__file__).parents[3] / "docs" / "instructions.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines()]
+    told = {row[1].strip("`"): row[2:4] for row in rows if len(row) == 6 and row[1][1:-1] in KINDS}
+    assert told == {
+        id: [
+            ", ".join(f"`{name}`" for name in kind.arguments) or "–",
+            ", ".join(n for n, f in (("kept", kind.fulfils), ("broken", kind.breaks)) if f) or "–",
+        ]
+        for id, kind in KINDS.items()
+    }
