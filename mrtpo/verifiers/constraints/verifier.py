@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ class ConstraintVerifier:
     def __init__(self, *, processes: int = 2, seconds: float = 5.0, megabytes: int = 512) -> None:
         self._pool = WorkerPool(
             "mrtpo.verifiers.constraints.worker:make_checker",
+            sys.prefix,
             processes=processes,
             seconds=seconds,
             megabytes=megabytes,

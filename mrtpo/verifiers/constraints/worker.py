@@ -13,12 +13,13 @@ from mrtpo.verifiers.constraints.text import NLTK_PACKAGES, MissingDataError, lo
 _UNUSED = ("matplotlib", "numpy", "pandas", "scipy", "sklearn")
 
 
-def make_checker(_: Any, tick: Callable[[], None]) -> Callable[[Any], Any]:
+def make_checker(prefix: str, tick: Callable[[], None]) -> Callable[[Any], Any]:
     """Jobs are `[response, [[id, arguments], …]]`; each constraint may take a job's time.
 
     The answer has `[status, passed, detail]` for each constraint, or is a message where NLTK data
     that one of them needs is not installed. All data is loaded before the first job.
     """
+    sys.prefix = prefix  # a bare interpreter does not know its environment, where NLTK looks too
     sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]
     missing: dict[str, str] = {}
     for package in NLTK_PACKAGES:

@@ -1,6 +1,7 @@
 """Constraints in killable processes: the same verdicts, and a bound on time."""
 
 import time
+from pathlib import Path
 
 import pytest
 from constraint_cases import need_data
@@ -54,6 +55,20 @@ def test_a_kind_that_does_not_exist_is_an_error_of_its_own():
         ((none, right),) = verifier.run([("a", [Constraint("no:kind", {}), NO_COMMA])])
     assert (none.status, none.passed) == ("error", None)
     assert right.passed is True
+
+
+def test_processes_find_data_in_the_environment_of_this_one(monkeypatch, tmp_path):
+    need_data(["count:pronouns"])
+    import nltk
+
+    data = Path(str(nltk.data.find("tokenizers/punkt_tab/english/"))).parents[2]
+    (tmp_path / "nltk_data").symlink_to(data, target_is_directory=True)
+    for name in ("NLTK_DATA", "MRTPO_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    with ConstraintVerifier(processes=1) as verifier:
+        ((verdict,),) = verifier.run([("He", [constraint("count:pronouns", {"N": 1})])])
+    assert verdict.passed is True
 
 
 def test_missing_data_ends_the_run_before_it_is_taken_for_a_verdict(monkeypatch, tmp_path):
