@@ -16,7 +16,7 @@ endif
 VENV := .venv
 STAMP := $(VENV)/.installed
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
-ALL := .[dev,lora]
+ALL := .[dev,lora,chinese]
 TORCH_FROM := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PREFECT_PORT ?= 4200
 MLFLOW_PORT ?= 5000

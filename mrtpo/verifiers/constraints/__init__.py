@@ -31,7 +31,7 @@ from mrtpo.verifiers.constraints import (
     sentences,
     words,
 )
-from mrtpo.verifiers.constraints.kinds import ConstraintError, Kind, Span, typed_arguments
+from mrtpo.verifiers.constraints.kinds import ConstraintError, Kind, Span, merged, typed_arguments
 from mrtpo.verifiers.constraints.text import MissingDataError, require_data
 
 if TYPE_CHECKING:
@@ -132,19 +132,9 @@ def spans(id: str, arguments: Mapping[str, Any] | None, response: str) -> list[S
         found = locate(response, **constraint(id, arguments).arguments)
     except Exception:  # the boundary, as above
         return None
-    return _merged(found or []) or None
+    return merged(found or []) or None
 
 
 def require_data_of(ids: Iterable[str]) -> None:
     """Raises MissingDataError if data that some of these kinds need is not installed."""
     require_data({name for id in ids if id in KINDS for name in KINDS[id].needs})
-
-
-def _merged(found: Iterable[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for start, end in sorted(found):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
-            merged.append((start, end))
-    return merged

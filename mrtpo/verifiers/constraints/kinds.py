@@ -8,7 +8,7 @@ told (what is absent has no place), and are absent where it never can.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,3 +138,14 @@ def typed_arguments(id: str, kind: Kind, given: Mapping[str, Any] | None) -> dic
 def related(count: int, relation: str, threshold: int) -> bool:
     """Whether a count is at least, or less than, a threshold."""
     return count < threshold if relation == "less than" else count >= threshold
+
+
+def merged(found: Iterable[Span]) -> list[Span]:
+    """Spans in order and apart, empty ones left out."""
+    spans: list[Span] = []
+    for start, end in sorted(found):
+        if spans and start < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        elif end > start:
+            spans.append((start, end))
+    return spans
