@@ -16,4 +16,5 @@ BENCHMARKS: dict[str, str] = {
     "bfcl": "mrtpo.benchmarks.bfcl.score",
     "ifeval": _IFEVAL,
     "ifbench": _IFEVAL,
+    "muldimif": "mrtpo.benchmarks.muldimif",
 }

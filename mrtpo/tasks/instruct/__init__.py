@@ -1,0 +1,1 @@
+"""Instruction following: prompts with verifiable constraints."""
