@@ -12,7 +12,7 @@ import html
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,13 +65,34 @@ def render(result: Any) -> str:
     return _UUID.sub(lambda found: ids.setdefault(found[0], f"id{len(ids)}"), text)
 
 
-def write_docs(folder: Path, summary: Summary, pages: Mapping[str, str]) -> None:
+def left_out(counts: Mapping[str, float]) -> list[tuple[str, str, str, int]]:
+    """What was done to rows, in which split, why, how many: of counts `dropped/<split>/<reason>`
+    and `reduced/<split>/<step>`.
+    """
+    found = []
+    for name, number in counts.items():
+        what, _, rest = name.partition("/")
+        split, _, why = rest.partition("/")
+        if what in ("dropped", "reduced") and why:
+            found.append((what, split, why, int(number)))
+    order = {"train": 0, "valid": 1, "test": 2}
+    return sorted(found, key=lambda row: (row[0], order.get(row[1], 3), row[1:]))
+
+
+def write_docs(
+    folder: Path,
+    summary: Summary,
+    pages: Mapping[str, str],
+    rows_left_out: Sequence[tuple[str, str, str, int]] = (),
+) -> None:
     """Written beside and renamed: outputs that DVC has linked from its cache are read-only."""
     new = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     links = " · ".join(f'<a href="{name}.html">all about {name}</a>' for name in pages)
-    (new / "index.html").write_text(_page("Data validation", _overview(summary) + links), "utf-8")
+    (new / "index.html").write_text(
+        _page("Data validation", _overview(summary, rows_left_out) + links), "utf-8"
+    )
     for name, body in pages.items():
         body = f'<p><a href="index.html">overview</a></p>{body}'
         (new / f"{name}.html").write_text(_page(f"Data validation: {name}", body), "utf-8")
@@ -86,7 +107,7 @@ def _page(title: str, body: str) -> str:
     )
 
 
-def _overview(summary: Summary) -> str:
+def _overview(summary: Summary, rows_left_out: Sequence[tuple[str, str, str, int]]) -> str:
     failed = len(summary.failures)
     verdict = f"{failed} failed" if failed else "all passed"
     parts = [
@@ -115,6 +136,9 @@ def _overview(summary: Summary) -> str:
     if rows:
         parts.append("<h2>Failing rows</h2><p>The first of each expectation.</p>")
         parts.append(_html_table(("file", "row", "id", "field", "value"), rows))
+    if rows_left_out:
+        parts.append("<h2>Rows that were read and dropped, prompts that were reduced</h2>")
+        parts.append(_html_table(("", "split", "why", "rows"), rows_left_out))
     return "\n".join(parts)
 
 

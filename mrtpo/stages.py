@@ -42,6 +42,7 @@ def prepare(settings: Settings) -> None:
     """Make or read the data set, validate it, and only then put it in place."""
     import pandas as pd
 
+    from mrtpo.data_docs import left_out
     from mrtpo.records import write_prompts
     from mrtpo.tasks import get_task
     from mrtpo.validation import validate_prompts
@@ -56,11 +57,16 @@ def prepare(settings: Settings) -> None:
         task.close()
     for split, prompts in prepared.prompts.items():
         write_prompts(building / f"{split}.parquet", prompts)
-    summary = validate_prompts(pd.DataFrame(prepared.rows), prepared.limits, paths.DATA_DOCS)
+    counts = prepared.statistics
+    for what, split, why, number in left_out(counts):
+        print(f"prepare: {what:7} {split:5} {number:7}  {why}")
+    summary = validate_prompts(
+        pd.DataFrame(prepared.rows), prepared.limits, paths.DATA_DOCS, counts=counts
+    )
     shutil.rmtree(paths.PROMPTS, ignore_errors=True)
     building.replace(paths.PROMPTS)
     checks = {"expectations": len(summary.checks), "rows": summary.rows}
-    write_metrics("prepare", {**prepared.statistics, **checks})
+    write_metrics("prepare", {**counts, **checks})
     print(
         f"prepare: {summary.rows} prompts in {paths.PROMPTS}, {len(summary.checks)} expectations "
         f"met; see {paths.DATA_DOCS / 'index.html'}"

@@ -21,14 +21,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from mrtpo.data_docs import count, plain, render, shorten, write_docs
+from mrtpo.data_docs import count, left_out, plain, render, shorten, write_docs
 
 COLUMNS = (
     "id", "split", "kind", "difficulty", "source", "prompt", "prompt_chars", "reference",
@@ -55,6 +55,12 @@ class Limits:
     """Whether references are run: `reference_status` and `reference_rows` are there and checked."""
     text: tuple[str, ...] = ("prompt", "reference")
     """Columns that must hold more than blanks."""
+    max_prompt_tokens: int | None = None
+    """Bound of the column `prompt_size`, where prompts are measured in tokens."""
+    allowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns whose values, where there are any, must be among these."""
+    filled: Mapping[str, float] = field(default_factory=dict)
+    """Columns that must have a value in at least this share of the rows."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +120,16 @@ class DataError(ValueError):
 
 
 def validate_prompts(
-    frame: pd.DataFrame, limits: Limits, docs_folder: Path, extra: Sequence[Any] = ()
+    frame: pd.DataFrame,
+    limits: Limits,
+    docs_folder: Path,
+    extra: Sequence[Any] = (),
+    counts: Mapping[str, float] = {},
 ) -> Summary:
     """Check a prompt table; write Data Docs, pass or fail; raise `DataError` if anything failed.
 
     `extra` are further Great Expectations expectations on the same table, for a task's own fields.
+    Of `counts` the pages show what was dropped and reduced (`data_docs.left_out`).
     """
     frame = frame.reset_index(drop=True)
     runs = {"prompts": (frame, _structure(limits))}
@@ -133,7 +144,7 @@ def validate_prompts(
         checks += [_check(table, outcome) for outcome in _in_order(result.results)]
         pages[name] = render(result)
     summary = Summary(len(frame), tuple(checks))
-    write_docs(docs_folder, summary, pages)
+    write_docs(docs_folder, summary, pages, left_out(counts))
     if summary.failures:
         raise DataError(summary, docs_folder / "index.html")
     return summary
@@ -149,7 +160,9 @@ def _gx() -> Any:
 
 def _required(limits: Limits) -> list[str]:
     unused = () if limits.reference_runs else _REFERENCE_COLUMNS
-    return [c for c in dict.fromkeys((*COLUMNS, *limits.text)) if c not in unused]
+    size = () if limits.max_prompt_tokens is None else ("prompt_size",)
+    asked = (*COLUMNS, *limits.text, *size, *limits.allowed, *limits.filled)
+    return [column for column in dict.fromkeys(asked) if column not in unused]
 
 
 def _structure(limits: Limits) -> list[Any]:
@@ -169,8 +182,29 @@ def _contents(limits: Limits) -> list[Any]:
     checks = [
         ex.ExpectColumnValuesToNotBeNull(column=name, description="no missing values")
         for name in _required(limits)
-        if name not in MAY_BE_MISSING
+        if name not in (*MAY_BE_MISSING, *limits.filled)
     ]
+    checks += [
+        ex.ExpectColumnValuesToNotBeNull(
+            column=name, mostly=share, description=f"a value in {share:.0%} of the rows or more"
+        )
+        for name, share in limits.filled.items()
+    ]
+    checks += [
+        ex.ExpectColumnValuesToBeInSet(
+            column=name, value_set=list(values), description=f"one of {', '.join(values)}"
+        )
+        for name, values in limits.allowed.items()
+    ]
+    if limits.max_prompt_tokens is not None:
+        checks.append(
+            ex.ExpectColumnValuesToBeBetween(
+                column="prompt_size",
+                min_value=1,
+                max_value=limits.max_prompt_tokens,
+                description=f"between 1 and {limits.max_prompt_tokens} tokens",
+            )
+        )
     checks += [
         ex.ExpectColumnValuesToBeUnique(column="id", description="unique"),
         ex.ExpectColumnValuesToBeInSet(

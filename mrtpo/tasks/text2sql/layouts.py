@@ -19,9 +19,11 @@ for the sets on Spider's databases, below Spider's folder beside the set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
+
+from mrtpo.tasks.text2sql.spider_hardness import LEVELS
 
 Kind = Literal[
     "spider", "spider_syn", "spider_dk", "spider_realistic",
@@ -53,6 +55,10 @@ class Layout:
     evidence: str = "evidence"
     difficulty: str = "difficulty"
     category: str | None = None
+    difficulties: tuple[str, ...] = ()
+    """The set's words for difficulty; none: it has no such field."""
+    filled: Mapping[str, float] = field(default_factory=dict)
+    """Fields that at least this share of the rows has."""
     hardness: bool = False
     """Whether difficulty is Spider's hardness, which follows from the query."""
     on_spider: bool = False
@@ -77,6 +83,8 @@ LAYOUTS: dict[Kind, Layout] = {
         test=("dev", "test"),
         tables=("tables.json", "test_tables.json"),
         databases=("database", "databases", "test_database"),
+        difficulties=LEVELS,
+        filled={"difficulty": 1.0},
         hardness=True,
     ),
     "spider_syn": Layout(
@@ -84,6 +92,8 @@ LAYOUTS: dict[Kind, Layout] = {
         files={"train": (("train_spider.json",),), "dev": (("dev.json",),)},
         train=("train",),
         question="SpiderSynQuestion",
+        difficulties=LEVELS,
+        filled={"difficulty": 1.0},
         hardness=True,
         on_spider=True,
     ),
@@ -91,12 +101,16 @@ LAYOUTS: dict[Kind, Layout] = {
         folders=("spider_dk", "Spider-DK", "spider-dk"),
         files={"dev": (("Spider-DK.json",),)},
         category="type",
+        difficulties=LEVELS,
+        filled={"difficulty": 1.0},
         hardness=True,
         on_spider=True,
     ),
     "spider_realistic": Layout(
         folders=("spider_realistic", "spider-realistic", "Spider-Realistic"),
         files={"dev": (("spider-realistic*.json",),)},
+        difficulties=LEVELS,
+        filled={"difficulty": 1.0},
         hardness=True,
         on_spider=True,
     ),
@@ -118,6 +132,8 @@ LAYOUTS: dict[Kind, Layout] = {
             "databases", "database",
         ),
         sql="SQL",
+        difficulties=("simple", "moderate", "challenging"),
+        filled={"evidence": 0.5},
     ),
     "ehrsql": Layout(
         folders=("ehrsql", "EHRSQL", "EHRSQL/dataset/ehrsql", "dataset/ehrsql"),
@@ -157,6 +173,8 @@ LAYOUTS: dict[Kind, Layout] = {
         sql="sql",
         evidence="external_knowledge",
         difficulty="sql_complexity",
+        difficulties=("Simple", "Moderate", "Complex", "Highly Complex"),
+        filled={"difficulty": 1.0},
         category="question_style",
     ),
 }  # fmt: skip

@@ -1,7 +1,7 @@
-"""Prompts of the text-to-SQL task: generated here, or read from Spider's or BIRD's folders.
+"""Prompts of the text-to-SQL task: generated here, or read from a public set.
 
-Splits share no database. Synthetic: a fixed share of the databases for valid and test. Spider and
-BIRD: test is the dev split; valid is carved from train by whole databases.
+Splits of generated data share no database: a fixed share of them is for valid and test. `splits`
+says how public sets are divided.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from mrtpo.tasks.base import Prepared
 from mrtpo.tasks.text2sql import synthetic
 from mrtpo.tasks.text2sql.budget import PromptTooLong, PromptWriter, characters
 from mrtpo.tasks.text2sql.databases import Databases
-from mrtpo.tasks.text2sql.sources import Question, Source, copy_databases, read_source
+from mrtpo.tasks.text2sql.layouts import LAYOUTS, Kind
+from mrtpo.tasks.text2sql.sources import Question
+from mrtpo.tasks.text2sql.splits import copy_databases, fingerprint, read_splits
 from mrtpo.validation import Limits
 from mrtpo.verifiers.sql import ReferenceOutcome, SQLJob, SQLVerifier
 
@@ -37,21 +39,23 @@ def database_file(folder: Path, db_id: str) -> Path:
 
 def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared:
     """All prompts, with the databases they need written below `folder`."""
-    smallest: float | None = None
-    largest: float | None = None
-    if settings.data.source == "synthetic":
-        pools = _generated(settings, folder)
-        smallest, largest = 0.04, 0.3
-    else:
-        pools = _read(settings)
+    data = settings.data
     limits = Limits(
-        settings.data.max_prompt_chars if settings.data.max_prompt_tokens is None else None,
-        unseen_sources=True,
-        text=("question", "prompt", "reference"), smallest_kind=smallest, largest_kind=largest,
+        data.max_prompt_chars if data.max_prompt_tokens is None else None, unseen_sources=True,
+        text=("question", "prompt", "reference"), max_prompt_tokens=data.max_prompt_tokens,
     )  # fmt: skip
+    if data.source == "synthetic":
+        pools = _generated(settings, folder)
+        limits = replace(limits, smallest_kind=0.04, largest_kind=0.3)
+    else:
+        pools, layout = _read(settings), LAYOUTS[data.source]
+        limits = replace(
+            limits, unseen_sources=layout.disjoint, filled=layout.filled,
+            allowed={"difficulty": layout.difficulties} if layout.difficulties else {},
+        )  # fmt: skip
     builder = _Builder(settings, pools, verifier)
     prompts = {split: builder.take(split) for split in SPLITS}
-    if pools.source is not None:
+    if data.source != "synthetic":
         used = {prompt.source for rows in prompts.values() for prompt in rows}
         copy_databases(pools.databases, used, folder)
     return Prepared(prompts, builder.rows, limits, dict(builder.counts))
@@ -65,7 +69,6 @@ class _Pools:
     kinds: dict[int, str]
     databases: Databases
     counts: Counter[str]
-    source: Source | None = None
 
     def shuffle(self, seed: int) -> None:
         for split, questions in self.questions.items():
@@ -99,35 +102,18 @@ def _generated(settings: Settings, folder: Path) -> _Pools:
 
 
 def _read(settings: Settings) -> _Pools:
-    data, seed = settings.data, settings.seed
-    folder = data_folder(data)
-    source = read_source(data.source, folder, databases_folder(data))  # type: ignore[arg-type]
-    if not source.train:
-        raise ValueError(f"{folder}: no questions for training (a train file is needed)")
-    counts = Counter(
-        {
-            f"dropped/{s}/{why}": n
-            for s, reasons in source.dropped.items()
-            for why, n in reasons.items()
-        }
-    )
-    train, dev = source.train, source.dev
-    databases = sorted({q.db_id for q in train})
-    random.Random(f"split {seed}").shuffle(databases)
-    valid: set[str] = set()
-    # Half as many again as wanted, since some references will fail.
-    for db_id in databases[: len(databases) // 5]:
-        if sum(q.db_id in valid for q in train) >= 1.5 * data.valid_prompts:
-            break
-        valid.add(db_id)
-    questions = {
-        "train": [q for q in train if q.db_id not in valid],
-        "valid": [q for q in train if q.db_id in valid],
-        "test": dev,
-    }
-    kinds = {id(q): sql_kind(q.sql) for rows in questions.values() for q in rows}
-    pools = _Pools(questions, kinds, source.databases, counts, source)
-    pools.shuffle(seed)
+    data = settings.data
+    kind: Kind = data.source  # type: ignore[assignment]
+    found = read_splits(
+        kind, data_folder(data), databases_folder(data),
+        wanted={split: _wanted(data, split) for split in SPLITS}, seed=settings.seed,
+    )  # fmt: skip
+    counts = Counter({f"rows/{split}": count for split, count in found.rows.items()})
+    for split, reasons in found.dropped.items():
+        counts.update({f"dropped/{split}/{why}": count for why, count in reasons.items()})
+    kinds = {id(q): sql_kind(q.sql) for rows in found.questions.values() for q in rows}
+    pools = _Pools(found.questions, kinds, found.databases, counts)
+    pools.shuffle(settings.seed)
     return pools
 
 
@@ -191,11 +177,12 @@ class _Builder:
         if reduced := json.loads(prompt.payload).get("reduced"):
             self.counts[f"reduced/{split}/{reduced}"] += 1
         prompts.append(prompt)
-        self.rows.append(_validation_row(prompt, question, outcome))
+        size = self.writer.measure(prompt)
+        self.rows.append(_validation_row(prompt, question, outcome, size))
 
     def _file(self, question: Question) -> Path:
         found = self.pools.databases.file(question.db_id)
-        assert found is not None, question  # read_source keeps no other
+        assert found is not None, question  # read_splits keeps no other
         return found
 
 
@@ -206,9 +193,8 @@ def _fault(outcome: ReferenceOutcome) -> str | None:
 
 
 def _validation_row(
-    prompt: Prompt, question: Question, outcome: ReferenceOutcome
+    prompt: Prompt, question: Question, outcome: ReferenceOutcome, size: int
 ) -> dict[str, Any]:
-    meaning = f"{prompt.source} {question.question} {prompt.reference}".lower()
     return {
         "id": prompt.id,
         "split": prompt.split,
@@ -216,14 +202,16 @@ def _validation_row(
         "difficulty": prompt.difficulty or None,
         "source": prompt.source,
         "question": question.question,
+        "evidence": question.evidence or None,
         "prompt": prompt.messages[-1].content,
         "prompt_chars": characters(prompt),
+        "prompt_size": size,
         "reference": prompt.reference,
         "reference_status": outcome.status,
         "reference_rows": outcome.rows or 0,
         "file": question.file,
         "row": question.row,
-        "fingerprint": re.sub(r"\W+", " ", meaning).strip(),
+        "fingerprint": fingerprint(question),
     }
 
 

@@ -1,10 +1,8 @@
 """Questions of the public text-to-SQL sets; `layouts` says which there are and where they stand.
 
-`read_questions` gives every row of a split, as the official scorers count them; `read_source` what
-is of use for training and evaluation here. A malformed row is an error that names file, row and
-field, before anything slow starts. Rows that are sound but of no use (a reference marked as
-failing, an unanswerable question, no database, a repetition) are dropped and counted by reason:
-nothing disappears silently.
+`read_questions` gives every row of a split, as the official scorers count them; `splits` says which
+are of use for training. A malformed row is an error that names file, row and field, before anything
+slow starts.
 
 Fields that differ between sets: the query is `query`, in BIRD `SQL`, in SynSQL `sql` (which in
 Spider is a parse). Spider's hardness follows from the query. EHRSQL's unanswerable rows have
@@ -14,11 +12,8 @@ only the schema is taken from it, never the chat.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,17 +61,6 @@ class QuestionSet:
     databases: Databases
 
 
-@dataclass(frozen=True)
-class Source:
-    """`rows`, `dropped`: counts by split."""
-
-    train: list[Question]
-    dev: list[Question]
-    databases: Databases
-    rows: dict[str, int]
-    dropped: dict[str, dict[str, int]]
-
-
 def read_questions(
     kind: Kind, folder: Path, split: str | None = None, databases: Path | None = None
 ) -> QuestionSet:
@@ -89,13 +73,22 @@ def read_questions(
     split = split or scored_split(kind, folder)
     place = places(kind, folder, databases, split)
     found = Databases(place.databases, place.tables)
-    questions = list(_questions(kind, place.root, split))
-    for question in questions:
-        if not found.known(question.db_id) and not question.ddl:
-            path = place.root / question.file
-            fault = f"{question.db_id!r} has no database file and is not in the tables file"
-            raise bad_field(path, question.row, "db_id", fault)
+    questions = list(each_question(kind, place.root, split, found))
     return QuestionSet(kind, split, place.root, questions, found)
+
+
+def each_question(kind: Kind, root: Path, split: str, databases: Databases) -> Iterator[Question]:
+    """The questions of a split one by one. Raises ValueError, as `read_questions`."""
+    layout, index = LAYOUTS[kind], 0
+    for path in question_files(kind, root, split):
+        file = path.relative_to(root).as_posix()
+        for row, values in read_rows(path):
+            question = _question(layout, path, file, row, index, values)
+            if not databases.known(question.db_id) and not question.ddl:
+                fault = f"{question.db_id!r} has no database file and is not in the tables file"
+                raise bad_field(path, row, "db_id", fault)
+            yield question
+            index += 1
 
 
 def scored_split(kind: Kind, folder: Path) -> str:
@@ -107,80 +100,6 @@ def scored_split(kind: Kind, folder: Path) -> str:
     raise ValueError(
         f"{root}: {kind} is scored on {' or '.join(LAYOUTS[kind].test)}: none is there"
     )
-
-
-def read_source(kind: Kind, folder: Path, databases: Path | None = None) -> Source:
-    """Questions for training and for test that have a database; a split without files is empty.
-
-    Raises ValueError naming file, row and field on bad input, and if no database is there at all.
-    """
-    layout, root = LAYOUTS[kind], locate(kind, folder)
-    there = [split for split in layout.files if question_files(kind, root, split)]
-    test = scored_split(kind, folder)
-    named = {"train": [s for s in layout.train if s in there and s != test], "dev": [test]}
-    found: dict[str, list[Question]] = {}
-    rows: dict[str, int] = {}
-    dropped: dict[str, Counter[str]] = {}
-    place = places(kind, folder, databases)
-    there_are = Databases(place.databases, place.tables)
-    for name, splits in named.items():
-        sets = [read_questions(kind, folder, split, databases) for split in splits]
-        rows[name] = sum(len(each.questions) for each in sets)
-        found[name], dropped[name] = _useful(sets)
-    if not any(found.values()):
-        raise ValueError(_nothing_left(root, dropped, there_are.missing()))
-    return Source(
-        train=found["train"],
-        dev=found["dev"],
-        databases=there_are,
-        rows=rows,
-        dropped={name: dict(sorted(counts.items())) for name, counts in dropped.items()},
-    )
-
-
-def copy_databases(databases: Databases, db_ids: Collection[str], folder: Path) -> None:
-    """Copies to `folder/databases/<db_id>/<db_id>.sqlite`; only the named ones.
-
-    Copies and not links, since DVC versions the folder and a link would point out of it.
-    """
-    for db_id in sorted(db_ids):
-        target = folder / "databases" / db_id / f"{db_id}.sqlite"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        file = databases.file(db_id)
-        assert file is not None, db_id  # of a question that was kept
-        shutil.copyfile(file, temporary)
-        temporary.replace(target)
-
-
-def _useful(sets: list[QuestionSet]) -> tuple[list[Question], Counter[str]]:
-    """The questions worth keeping and why others are not."""
-    kept: dict[tuple[str, str, str], Question] = {}
-    dropped: Counter[str] = Counter()
-    for each in sets:
-        for question in each.questions:
-            file = each.databases.file(question.db_id)
-            key = (question.db_id, question.question, question.sql)
-            if not question.answerable:
-                dropped["unanswerable"] += 1
-            elif question.status != "ok":
-                dropped[f"gold status {question.status}"] += 1
-            elif file is None:
-                dropped["database missing"] += 1
-            elif key in kept:
-                dropped["duplicate"] += 1
-            else:
-                kept[key] = question
-    return list(kept.values()), dropped
-
-
-def _questions(kind: Kind, root: Path, split: str) -> Iterator[Question]:
-    layout, index = LAYOUTS[kind], 0
-    for path in question_files(kind, root, split):
-        file = path.relative_to(root).as_posix()
-        for row, values in read_rows(path):
-            yield _question(layout, path, file, row, index, values)
-            index += 1
 
 
 def _question(
@@ -249,14 +168,3 @@ def _chat_schema(values: Mapping[str, Any]) -> str:
     content = chat[0].get("content", "") if isinstance(chat, list) and chat else ""
     found = _CHAT_SCHEMA.search(content)
     return found[1].strip() if found else ""
-
-
-def _nothing_left(root: Path, dropped: dict[str, Counter[str]], looked: str) -> str:
-    counts = sum(dropped.values(), Counter())
-    if counts["database missing"]:
-        return (
-            f"{root}: no database file for any of {counts['database missing']} questions; "
-            f"{looked}. Put them there, or name their folder in data.databases_path"
-        )
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in sorted(counts.items()))
-    return f"{root}: no question is left ({reasons})"

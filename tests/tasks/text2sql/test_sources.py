@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -10,38 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from made_up_sets import bird_row, database, row, spider, write
 
 from mrtpo.tasks.text2sql.schema import connect_readonly, write_empty
-from mrtpo.tasks.text2sql.sources import copy_databases, read_questions, read_source, scored_split
-
-
-def row(db_id: str = "shop", question: str = "How many?", sql: str = "SELECT 1", **more) -> dict:
-    return {"db_id": db_id, "question": question, "query": sql, **more}
-
-
-def bird_row(**more) -> dict:
-    values = row(**more)
-    values["SQL"] = values.pop("query")
-    return values
-
-
-def database(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE t (x INT)")
-
-
-def spider(
-    folder: Path, dev: object = None, databases: tuple[str, ...] = ("shop",), **files
-) -> Path:
-    """A Spider folder; further files by name, with `_json` for `.json`."""
-    files["dev_json"] = [row()] if dev is None else dev
-    for name, content in files.items():
-        text = content if isinstance(content, str) else json.dumps(content)
-        (folder / name.replace("_json", ".json")).write_text(text, encoding="utf-8")
-    for db_id in databases:
-        database(folder / "database" / db_id / f"{db_id}.sqlite")
-    return folder
+from mrtpo.tasks.text2sql.sources import read_questions, scored_split
 
 
 def test_spider_files_are_read_in_order_and_rows_are_counted_from_0(tmp_path):
@@ -51,17 +22,15 @@ def test_spider_files_are_read_in_order_and_rows_are_counted_from_0(tmp_path):
         train_spider_json=[row(question="a"), row(question="b")],
         train_others_json=[row(question="c", sql=" SELECT 2 ")],
     )
-    source = read_source("spider", tmp_path)
-    assert [(q.question, q.file, q.row) for q in source.train] == [
-        ("a", "train_spider.json", 0),
-        ("b", "train_spider.json", 1),
-        ("c", "train_others.json", 0),
+    train = read_questions("spider", tmp_path, "train")
+    assert [(q.question, q.file, q.row, q.index) for q in train.questions] == [
+        ("a", "train_spider.json", 0, 0),
+        ("b", "train_spider.json", 1, 1),
+        ("c", "train_others.json", 0, 2),
     ]
-    assert source.train[2].sql == "SELECT 2"
-    assert [q.question for q in source.dev] == ["d"]
-    assert source.rows == {"train": 3, "dev": 1}
-    assert source.dropped == {"train": {}, "dev": {}}
-    assert source.databases.file("shop") == tmp_path / "database/shop/shop.sqlite"
+    assert train.questions[2].sql == "SELECT 2"
+    assert train.databases.file("shop") == tmp_path / "database/shop/shop.sqlite"
+    assert [q.question for q in read_questions("spider", tmp_path).questions] == ["d"]
 
 
 PARSE = {
@@ -73,8 +42,8 @@ PARSE = {
 
 def test_spiders_parse_object_in_sql_is_not_taken_for_the_query(tmp_path):
     parsed = {**row(sql="SELECT 3"), "sql": PARSE}
-    source = read_source("spider", spider(tmp_path, dev=[parsed]))
-    assert source.dev[0].sql == "SELECT 3"
+    found = read_questions("spider", spider(tmp_path, dev=[parsed]))
+    assert found.questions[0].sql == "SELECT 3"
 
 
 def test_bird_fields_and_separate_database_folders(tmp_path):
@@ -84,11 +53,11 @@ def test_bird_fields_and_separate_database_folders(tmp_path):
     )
     database(tmp_path / "train_databases/a/a.sqlite")
     database(tmp_path / "dev_databases/b/b.sqlite")
-    source = read_source("bird", tmp_path)
-    assert (source.train[0].evidence, source.train[0].difficulty) == ("hint", "")
-    assert (source.dev[0].evidence, source.dev[0].difficulty) == ("", "simple")
-    assert source.databases.file("a") == tmp_path / "train_databases/a/a.sqlite"
-    assert source.databases.file("b") == tmp_path / "dev_databases/b/b.sqlite"
+    train, dev = (read_questions("bird", tmp_path, split) for split in ("train", "dev"))
+    assert (train.questions[0].evidence, train.questions[0].difficulty) == ("hint", "")
+    assert (dev.questions[0].evidence, dev.questions[0].difficulty) == ("", "simple")
+    assert train.databases.file("a") == tmp_path / "train_databases/a/a.sqlite"
+    assert dev.databases.file("b") == tmp_path / "dev_databases/b/b.sqlite"
 
 
 def test_bird_as_unpacked_with_train_and_dev_folders(tmp_path):
@@ -96,44 +65,16 @@ def test_bird_as_unpacked_with_train_and_dev_folders(tmp_path):
         database(tmp_path / split / f"{split}_databases/{split}db/{split}db.sqlite")
         rows = [bird_row(db_id=f"{split}db")]
         (tmp_path / split / f"{split}.json").write_text(json.dumps(rows))
-    source = read_source("bird", tmp_path)
-    assert [q.file for q in source.train + source.dev] == ["train/train.json", "dev/dev.json"]
-
-
-def test_mini_dev_alone_gives_an_empty_train_split(tmp_path):
-    (tmp_path / "mini_dev_sqlite.json").write_text(json.dumps([bird_row()]))
-    database(tmp_path / "databases/shop/shop.sqlite")
-    source = read_source("bird", tmp_path)
-    assert (len(source.train), len(source.dev)) == (0, 1)
+    for split in ("train", "dev"):
+        found = read_questions("bird", tmp_path, split)
+        assert found.questions[0].file == f"{split}/{split}.json"
+        assert found.databases.file(f"{split}db") is not None
 
 
 def test_json_lines_are_told_by_content(tmp_path):
     lines = [json.dumps(row(question=f"q\u2028{i}"), ensure_ascii=False) for i in range(2)]
-    source = read_source("spider", spider(tmp_path, dev="\ufeff" + "\n\n".join(lines) + "\n"))
-    assert [(q.question, q.row) for q in source.dev] == [("q\u20280", 0), ("q\u20281", 1)]
-
-
-def test_failing_references_repetitions_and_missing_databases_are_dropped_and_counted(tmp_path):
-    train = [
-        row(question="kept", _gold_status="ok"),
-        row(question="kept", _gold_status=None),
-        row(question="kept", sql="SELECT 2"),
-        row(question="e", _gold_status="empty"),
-        row(question="f", _gold_status="error"),
-        row(question="g", db_id="elsewhere"),
-    ]
-    source = read_source("spider", spider(tmp_path, **{"train_spider.min_json": train}))
-    assert [(q.question, q.sql) for q in source.train] == [
-        ("kept", "SELECT 1"),
-        ("kept", "SELECT 2"),
-    ]
-    assert source.dropped["train"] == {
-        "database missing": 1,
-        "duplicate": 1,
-        "gold status empty": 1,
-        "gold status error": 1,
-    }
-    assert source.rows["train"] == len(source.train) + sum(source.dropped["train"].values())
+    found = read_questions("spider", spider(tmp_path, dev="\ufeff" + "\n\n".join(lines) + "\n"))
+    assert [(q.question, q.row) for q in found.questions] == [("q\u20280", 0), ("q\u20281", 1)]
 
 
 @pytest.mark.parametrize(
@@ -153,74 +94,32 @@ def test_failing_references_repetitions_and_missing_databases_are_dropped_and_co
 )
 def test_a_malformed_row_is_an_error_with_file_row_and_field(tmp_path, bad, message):
     with pytest.raises(ValueError, match=r"dev\.json: " + message):
-        read_source("spider", spider(tmp_path, dev=[row(), bad]))
+        read_questions("spider", spider(tmp_path, dev=[row(), bad]))
 
 
 def test_a_spider_file_read_as_bird_names_the_field_that_is_missing(tmp_path):
     with pytest.raises(ValueError, match=r"field SQL: missing .the row has db_id, question"):
-        read_source("bird", spider(tmp_path))
+        read_questions("bird", spider(tmp_path))
 
 
 def test_a_database_that_the_tables_file_does_not_know_is_an_error(tmp_path):
     spider(tmp_path, dev=[row(), row(db_id="shpo")], tables_json=[{"db_id": "shop"}])
     with pytest.raises(ValueError, match=r"dev\.json: row 1 .from 0.: field db_id: 'shpo'"):
-        read_source("spider", tmp_path)
-
-
-def test_a_database_that_the_tables_file_knows_may_be_absent(tmp_path):
-    tables = [{"db_id": "shop"}, {"db_id": "big"}]
-    spider(tmp_path, dev=[row(), row(db_id="big")], tables_json=tables)
-    assert read_source("spider", tmp_path).dropped["dev"] == {"database missing": 1}
-
-
-def test_no_database_at_all_is_an_error_that_says_where_they_belong(tmp_path):
-    with pytest.raises(ValueError, match=r"any of 1 questions; .*data\.databases_path"):
-        read_source("spider", spider(tmp_path, databases=()))
+        read_questions("spider", tmp_path)
 
 
 def test_a_pointer_file_instead_of_a_database_is_an_error(tmp_path):
     spider(tmp_path)
     (tmp_path / "database/shop/shop.sqlite").write_text("version https://git-lfs.github.com")
     with pytest.raises(ValueError, match=r"shop\.sqlite: not a SQLite database"):
-        read_source("spider", tmp_path)
-
-
-def test_nothing_but_failing_references_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match=r"no question is left .gold status empty: 1"):
-        read_source("spider", spider(tmp_path, dev=[row(_gold_status="empty")]))
+        read_questions("spider", tmp_path).databases.file("shop")
 
 
 def test_an_absent_or_empty_folder_is_an_error_that_lists_the_names(tmp_path):
     with pytest.raises(ValueError, match="not a folder"):
-        read_source("spider", tmp_path / "nowhere")
+        read_questions("spider", tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"none of train\.json, .*mini_dev_sqlite\.json"):
-        read_source("bird", tmp_path)
-
-
-def test_only_named_databases_are_copied_and_as_files_of_their_own(tmp_path):
-    folder = tmp_path / "in"
-    folder.mkdir()
-    spider(folder, dev=[row(), row(db_id="other")], databases=("shop", "other"))
-    source = read_source("spider", folder)
-    source.databases.file("shop").chmod(0o444)
-    for _ in range(2):  # a second run replaces what the first has left
-        copy_databases(source.databases, {"shop"}, tmp_path / "out")
-    copied = [p.relative_to(tmp_path / "out").as_posix() for p in tmp_path.glob("out/**/*.*")]
-    assert copied == ["databases/shop/shop.sqlite"]
-    target = tmp_path / "out/databases/shop/shop.sqlite"
-    assert target.read_bytes() == source.databases.file("shop").read_bytes()
-    assert not target.is_symlink()
-    assert target.stat().st_nlink == 1
-
-
-def test_rows_are_counted_over_all_files_of_a_split(tmp_path):
-    spider(
-        tmp_path,
-        train_spider_json=[row(question="a"), row(question="b")],
-        train_others_json=[row(question="c")],
-    )
-    found = read_questions("spider", tmp_path, "train").questions
-    assert [(q.row, q.index) for q in found] == [(0, 0), (1, 1), (0, 2)]
+        read_questions("bird", tmp_path)
 
 
 def test_every_row_is_read_for_scoring_also_those_of_no_use_for_training(tmp_path):
@@ -239,12 +138,6 @@ def test_the_scored_split_is_the_first_of_the_sets_own_that_is_there(tmp_path):
     assert read_questions("bird", tmp_path, "mini_dev").questions[0].file == "mini_dev_sqlite.json"
     with pytest.raises(ValueError, match=r"bird has no split valid; it has train, dev, mini_dev"):
         read_questions("bird", tmp_path, "valid")
-
-
-def write(path: Path, content: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("place", ["set", "parent"])
@@ -306,8 +199,6 @@ def test_ehrsql_rows_of_both_hospitals_with_unanswerable_ones_flagged(tmp_path):
     ]
     assert {q.category for q in found.questions[:2]} == {"nursing"}
     assert found.databases.file("mimic_iii") == tmp_path / "mimic_iii/mimic_iii.sqlite"
-    source = read_source("ehrsql", tmp_path)
-    assert source.dropped["dev"] == {"database missing": 1, "unanswerable": 1}
 
 
 def test_a_flag_that_is_no_flag_is_an_error(tmp_path):
@@ -428,21 +319,6 @@ def real(kind: str, name: str, split: str | None = None):
 
 
 @needs_data
-def test_real_spider_folder():
-    source = read_source("spider", Path(os.environ["MRTPO_DATA"]) / "spider")
-    assert source.rows == {"train": 7000, "dev": 1034}
-    assert source.dropped["train"] == {
-        "duplicate": 7,
-        "gold status empty": 148,
-        "gold status error": 3,
-        "gold status no_db": 554,
-    }
-    assert len(source.train) == 6295 - 7
-    assert len(source.dev) == 1034
-    assert {q.db_id for q in source.dev}.isdisjoint(q.db_id for q in source.train)
-
-
-@needs_data
 def test_real_sets_on_spiders_databases():
     syn = real("spider_syn", "spider_syn")
     assert len(syn.questions) == 1034
@@ -466,8 +342,7 @@ def test_real_bird_mini_dev_folder_has_no_databases():
         "challenging": 102,
     }
     assert sum(bool(q.evidence) for q in found.questions) == 498
-    with pytest.raises(ValueError, match="no database file for any of 500 questions"):
-        read_source("bird", Path(os.environ["MRTPO_DATA"]) / "bird_minidev")
+    assert not any(found.databases.file(q.db_id) for q in found.questions)
 
 
 @needs_data
