@@ -5,8 +5,9 @@
 Statements (`hostile_statements`) go to the verifier in batches, with a harmless query of known
 result after every tenth. Checked: every batch ends within its bound, every statement has a status,
 every harmless query is right, nothing is written (the database's folder, the working directory and
-the temporary directory are listed and hashed before and after), and memory stays bounded (the
-resident memory of this process and of all workers, sampled). Ends with 1 if a check fails.
+the temporary directory are listed and hashed before and after; no worker holds a file open for
+writing, sampled), and memory stays bounded (the resident memory of this process and of all workers,
+sampled). Ends with 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -60,11 +61,14 @@ def contents(folders: Sequence[Path]) -> dict[str, str]:
 
 
 class Watch:
-    """Largest resident memory of this process and of each of its children, in bytes, and the bytes
-    that any child has sent to storage; sampled by a thread while the context is open."""
+    """Largest resident memory of this process and of each of its children, in bytes, and what files
+    a child held open for writing that are not this process's too, as where messages go; sampled by
+    a thread while the context is open."""
 
     def __init__(self) -> None:
-        self.driver = self.worker = self.written = 0
+        self.driver = self.worker = 0
+        self.writable: set[str] = set()
+        self._own = _open_for_writing("self")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -80,12 +84,27 @@ class Watch:
         page = os.sysconf("SC_PAGE_SIZE")
         while not self._stop.wait(SAMPLE_SECONDS):
             self.driver = max(self.driver, page * int(_proc("self", "statm").split()[1]))
-            for pid in _children():
+            own = _proc("self", "cmdline")
+            # Between fork and exec a child is a picture of this process, memory and all.
+            for pid in (pid for pid in _children() if _proc(pid, "cmdline") not in ("", own)):
                 if fields := _proc(pid, "statm").split():
                     self.worker = max(self.worker, page * int(fields[1]))
-                for line in _proc(pid, "io").splitlines():
-                    if line.startswith("write_bytes:"):
-                        self.written = max(self.written, int(line.split()[1]))
+                self.writable |= _open_for_writing(pid) - self._own
+
+
+def _open_for_writing(pid: str) -> set[str]:
+    """Paths of the regular files that a process could write to."""
+    found = set()
+    for fd in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            target = os.readlink(fd)
+        except OSError:  # closed, or the process has ended
+            continue
+        flags = _proc(pid, f"fdinfo/{fd.name}").partition("flags:")[2].split()[:1]
+        writable = flags and int(flags[0], 8) & os.O_ACCMODE != os.O_RDONLY
+        if writable and target.startswith("/") and target != os.devnull:
+            found.add(target)
+    return found
 
 
 def _children() -> list[str]:
@@ -203,14 +222,14 @@ def hostile_run(
     log["memory_MiB"] = {
         "driver": watch.driver // MEBIBYTE, "largest worker": watch.worker // MEBIBYTE
     }  # fmt: skip
-    log["bytes_to_storage_of_a_worker"] = watch.written
+    log["files_open_for_writing"] = sorted(watch.writable)
     answered = sum(sum(counts.values()) for counts in log["statuses"].values())
     unknown = {s for counts in log["statuses"].values() for s in counts} - set(STATUSES)
     checks = {
         "a batch took longer than its bound": log["batches"]["over_bound"],
         "a statement has no status": answered != number or unknown,
         "a harmless query failed": log["harmless"]["failed"],
-        "something was written": log["files"]["changed"] or watch.written,
+        "something was written": log["files"]["changed"] or watch.writable,
         "a worker took more memory than it may": watch.worker > (limits.megabytes + 64) * MEBIBYTE,
         "this process took too much memory": watch.driver > 1024 * MEBIBYTE,
     }

@@ -56,6 +56,7 @@ MethodName = Literal[
     "cort",
     "oracle",
 ]
+RecipeName = Literal["default", "sql_r1", "arctic", "think2sql"]
 LossName = Literal["clipped", "gspo", "cispo"]
 AverageName = Literal["tokens", "responses", "constant"]
 DistanceName = Literal[
@@ -187,11 +188,24 @@ class ToolRewards(Section):
     """A third reward `length`: words of the thought over 512, at most 1 (WITHLENGTH)."""
 
 
+# What a reward weighs in a recipe where `rewards.weights` does not say; 1 where neither does.
+RECIPE_WEIGHTS: dict[str, dict[str, float]] = {
+    "think2sql": {
+        "cell_precision": 0.85 / 3, "cell_recall": 0.85 / 3, "tuple_cardinality": 0.85 / 3,
+        "format": 0.10, "tag_count": 0.05, "execution": 0.0,
+    }
+}  # fmt: skip
+
+
 class Rewards(Section):
     """How verifier results become rewards."""
 
+    recipe: RecipeName = "default"
+    """The set of rewards (text2sql): format, executability and execution of 0 or 1, or that of a
+    publication; docs/verifiers.md has them."""
     weights: dict[str, float] = {}
-    """λ_k by reward name; a reward that is not named weighs 1; weight 0 makes it a metric."""
+    """λ_k by reward name; a reward that is not named weighs 1, or what its recipe says; weight 0
+    makes it a metric."""
     requires: dict[str, str] = {}
     """Reward k counts only where the named reward reached its maximum; elsewhere it is 0."""
     on_timeout: Literal["missing", "zero"] = "missing"
@@ -201,6 +215,10 @@ class Rewards(Section):
     overlong: Annotated[int, Field(ge=0)] = 0
     """Tokens before `sampling.max_new_tokens` in which a reward `overlong` falls from 0 to −1
     (DAPO's soft overlong punishment); 0: no such reward."""
+
+    def weight(self, name: str) -> float:
+        """λ of a reward."""
+        return self.weights.get(name, RECIPE_WEIGHTS.get(self.recipe, {}).get(name, 1.0))
 
 
 class Verifier(Section):
@@ -415,6 +433,8 @@ class Settings(Section):
             raise ValueError("data.revision needs a hub id in data.path")
         if self.train.method == "mrtpo_permuted" and self.replay.max_rewards == 1:
             raise ValueError("method mrtpo_permuted needs replay.max_rewards above 1")
+        if self.task != "text2sql" and self.rewards.recipe != "default":
+            raise ValueError(f"rewards.recipe {self.rewards.recipe} is one of task text2sql")
         if 0 < self.sampling.max_new_tokens <= self.rewards.overlong:
             raise ValueError("rewards.overlong must be below sampling.max_new_tokens")
         if self.train.warmup_steps > self.train.steps:

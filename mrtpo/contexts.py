@@ -5,6 +5,9 @@ the end of the last user turn, so that every context shares its beginning with t
 information that the prompt states is left out by taking it out of there
 (`records.Information.where`). Responses are replayed as the token ids that were sampled; contexts
 are never cut.
+
+Several rewards may speak of one text (three scores of a result, of the reference). It then stands
+in a context once, and leaving one of these rewards out leaves out the text, and with it the others.
 """
 
 from __future__ import annotations
@@ -37,13 +40,23 @@ def chosen_information(prompt: Prompt, variants: Mapping[str, str]) -> dict[str,
     return chosen
 
 
+def sharing(chosen: Mapping[str, Information], reward: str) -> set[str]:
+    """The rewards with the same information text as `reward`, which is among them; none if it has
+    no information."""
+    if reward not in chosen:
+        return set()
+    own = (chosen[reward].where, chosen[reward].text)
+    return {name for name, entry in chosen.items() if (entry.where, entry.text) == own}
+
+
 def informed(
     prompt: Prompt,
     chosen: Mapping[str, Information],
     told: Collection[str],
     details: Mapping[str, str] | None = None,
 ) -> tuple[Message, ...]:
-    """The conversation with the information of the rewards in `told`, and of no other in `chosen`.
+    """The conversation with the information of the rewards in `told`, and of no other in `chosen`
+    but those that share a text with them.
 
     `details` fills `{detail}` with each reward's verifier message on the replayed response. Raises
     ValueError where a text that should stand in the prompt once does not, or one that is added
@@ -51,7 +64,8 @@ def informed(
     """
     at = max(i for i, message in enumerate(prompt.messages) if message.role == "user")
     messages = list(prompt.messages)
-    added = []
+    added: list[str] = []
+    kept = {entry.text for reward, entry in chosen.items() if reward in told}
     for reward, entry in chosen.items():
         if entry.where == "append" and reward in told:
             detail = (details or {}).get(reward, "") or "no complaint"
@@ -61,9 +75,11 @@ def informed(
                     f"prompt {prompt.id}: information of reward {reward} stands in the messages "
                     "already; told twice, it cannot be left out"
                 )
-            added.append(text)
-        elif entry.where == "prompt" and reward not in told:
+            if text not in added:
+                added.append(text)
+        elif entry.where == "prompt" and entry.text not in kept:
             messages = _without(messages, entry, prompt.id)
+            kept.add(entry.text)  # once is enough
     if added:
         content = "\n".join([messages[at].content, *added])
         messages[at] = Message("user", content)
@@ -120,10 +136,10 @@ def plan_replay(
     """The contexts of each response and reward. Row b is `rollouts[b]`, an answer to `prompts[b]`.
 
     `wanted(b, k)` is empty, or why reward k of response b need not be replayed. Forms:
-    `leave_one_out` compares everything told with everything but reward k's information;
-    `add_one_in` reward k's alone with nothing; `leave_all_out` everything with nothing, once for a
-    response (k = 0). A context that leaves no room for the response is never cut: that pair is
-    dropped, and `reasons` says so.
+    `leave_one_out` compares everything told with everything but reward k's information, which
+    other rewards may share; `add_one_in` reward k's alone with nothing; `leave_all_out` everything
+    with nothing, once for a response (k = 0). A context that leaves no room for the response is
+    never cut: that pair is dropped, and `reasons` says so.
     """
     encoded: dict[tuple[Message, ...], Ids] = {}
     pairs: list[Pair] = []
@@ -140,7 +156,7 @@ def plan_replay(
 
         everything = set(chosen)
         for k, name in enumerate(names):
-            own = everything if form == "leave_all_out" else {name} & everything
+            own = everything if form == "leave_all_out" else sharing(chosen, name)
             if reason := wanted(b, k):
                 reasons[b, k] = reason
                 continue

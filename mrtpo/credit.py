@@ -120,7 +120,7 @@ def reward_table(
             if value is not None:
                 raw_BK[b, k], present_BK[b, k] = value, True
     group_B = torch.tensor([groups[r.prompt_id] for r in rollouts], device=device)
-    weight_K = torch.tensor([settings.rewards.weights.get(n, 1.0) for n in names], device=device)
+    weight_K = torch.tensor([settings.rewards.weight(n) for n in names], device=device)
     rewards_BK = conditioned(raw_BK, present_BK, names, settings.rewards.requires)
     return RewardTable(tuple(names), raw_BK, rewards_BK, present_BK, group_B, weight_K)
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import torch
 
 from mrtpo.config import Settings
-from mrtpo.contexts import chosen_information, informed
+from mrtpo.contexts import chosen_information, informed, sharing
 from mrtpo.evaluation import verified
 from mrtpo.generate import generate
 from mrtpo.logprobs import budgeted, response_logps
@@ -167,7 +167,7 @@ def comparable(
             if name not in chosen:
                 left_out[name]["without information"] += 1
                 continue
-            without = encode(informed(prompt, chosen, set(chosen) - {name}))
+            without = encode(informed(prompt, chosen, set(chosen) - sharing(chosen, name)))
             if without == full:
                 left_out[name]["the same without it"] += 1
             elif max(len(full), len(without)) > room:
@@ -258,7 +258,8 @@ def contexts_of(
     details = {reward.name: reward.detail for reward in rollout.rewards}
     told = set(pair.chosen)
     full = encode(informed(pair.prompt, pair.chosen, told, details))
-    without = encode(informed(pair.prompt, pair.chosen, told - {name}, details))
+    untold = told - sharing(pair.chosen, name)
+    without = encode(informed(pair.prompt, pair.chosen, untold, details))
     return rollout.response_ids, full, without
 
 

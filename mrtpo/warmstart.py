@@ -62,7 +62,8 @@ def example(
 ) -> tuple[list[int], list[int]]:
     """Prompt ids and response ids of one demonstration, with information told at random."""
     chosen = chosen_information(prompt, {})
-    told = frozenset(name for name in chosen if rng.random() < settings.warmstart.told)
+    drawn = {entry.text: rng.random() < settings.warmstart.told for entry in chosen.values()}
+    told = frozenset(name for name, entry in chosen.items() if drawn[entry.text])
     response = task.demonstration(prompt, told, noise_of(task, settings), rng)
     prompt_ids = list(policy.prompt_ids(informed(prompt, chosen, told)))
     response_ids = policy.tokenizer.encode(response, add_special_tokens=False)
@@ -163,10 +164,9 @@ def supervised(
     sampled and greedy scores on train and valid prompts as they are, and sampled scores with each
     reward's information told (`told/<reward>/…`) and with all of it (`told/all/…`).
     """
-    if unknown := sorted(set(noise_of(task, settings)) - set(task.reward_names)):
-        raise ValueError(
-            f"warmstart.noise: {', '.join(unknown)}; accepted: {', '.join(task.reward_names)}"
-        )
+    known = (*task.reward_names, *task.metric_names)
+    if unknown := sorted(set(noise_of(task, settings)) - set(known)):
+        raise ValueError(f"warmstart.noise: {', '.join(unknown)}; accepted: {', '.join(known)}")
     policy = start(settings, train, task)
     model, warm = policy.model, settings.warmstart
     optimizer = Optimizers(model)

@@ -44,7 +44,7 @@ def test_no_settings_are_the_defaults() -> None:
         (
             "rewards: {weight: {}}",
             "rewards.weight",
-            "on_timeout, overlong, requires, tools, weights",
+            "on_timeout, overlong, recipe, requires, tools, weights",
         ),
         ("train: {method: ppo}", "train.method", "'cort' or 'oracle' (found 'ppo')"),
         ("replay: {distance: cosine}", "replay.distance", "'directional_js'"),

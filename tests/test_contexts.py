@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from helpers import prompt, rollout, text_policy
 
-from mrtpo.contexts import Pair, Plan, chosen_information, informed, plan_replay
+from mrtpo.contexts import Pair, Plan, chosen_information, informed, plan_replay, sharing
 from mrtpo.policy import Policy
 from mrtpo.records import Information, Message, Prompt, Reward, Rollout
 
@@ -54,6 +54,53 @@ def test_nothing_told_is_the_prompt_without_any_information() -> None:
     bare = informed(asked, chosen_information(asked, {}), set())
     assert "letters" not in "".join(contents(bare))
     assert "Plain means" not in "".join(contents(bare))
+
+
+def of_one_text() -> Prompt:
+    """Four rewards: two share a text that is added, two one that the prompt states."""
+    return prompt(1, information=(
+        Information("letter", "rule", "prompt", "Answer with letters."),
+        Information("vowel", "rule", "prompt", "Answer with letters."),
+        Information("plain", "rule", "append", "Plain means plain."),
+        Information("simple", "rule", "append", "Plain means plain."),
+        Information("short", "rule", "append", "Be quick."),
+    ))  # fmt: skip
+
+
+def test_a_text_of_several_rewards_stands_in_a_context_once() -> None:
+    asked = of_one_text()
+    chosen = chosen_information(asked, {})
+    for told in (set(chosen), {"letter", "plain", "short"}, {"vowel", "simple", "short"}):
+        full = informed(asked, chosen, told)
+        assert full[0] == asked.messages[0]
+        assert full[1].content == asked.messages[1].content + "\nPlain means plain.\nBe quick."
+
+
+def test_leaving_out_a_reward_leaves_out_what_it_shares() -> None:
+    asked = of_one_text()
+    chosen = chosen_information(asked, {})
+    assert sharing(chosen, "simple") == {"plain", "simple"}
+    assert sharing(chosen, "short") == {"short"}
+    assert sharing(chosen, "unheard of") == set()
+    for name, entry in chosen.items():
+        left = "".join(contents(informed(asked, chosen, set(chosen) - sharing(chosen, name))))
+        assert [e.text in left for e in chosen.values()] == [
+            e.text != entry.text for e in chosen.values()
+        ]
+
+
+def test_rewards_of_one_text_are_replayed_under_the_same_contexts() -> None:
+    asked, policy = of_one_text(), text_policy()
+    names = ("letter", "vowel", "plain", "simple", "short")
+    for form in ("leave_one_out", "add_one_in"):
+        plan = plan_replay(
+            policy, [asked], [rollout([5, 0])], names, lambda b, k: "", variants={}, form=form
+        )
+        assert not plan.reasons
+        letter, vowel, plain, simple, short = ((pair.told, pair.untold) for pair in plan.pairs)
+        assert letter == vowel and plain == simple
+        assert len({letter, plain, short}) == 3
+        assert all(told != untold for told, untold in (letter, plain, short))
 
 
 def test_information_goes_to_the_last_user_turn() -> None:

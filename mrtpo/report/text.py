@@ -15,6 +15,10 @@ NAMES = {
     "executability": ("Runs", "the query runs on the database without an error"),
     "format": ("Well formed", "the answer keeps the tags and holds one SQL block"),
     "execution": ("Execution reward", "the reward of training"),
+    "tag_count": ("Tags", "the share of the four tags that stand once, on lines of their own"),
+    "cell_precision": ("Cells that are right", "the share of the result’s cells that are wanted"),
+    "cell_recall": ("Cells found", "the share of the wanted cells that the result has"),
+    "tuple_cardinality": ("Number of rows", "the smaller number of rows over the larger"),
 }
 """Scores as people read them, in the order of interest: name, and what it means."""
 

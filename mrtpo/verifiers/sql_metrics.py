@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from mrtpo.verifiers.sql_overlap import bird_soft_f1
+from mrtpo.verifiers.sql_overlap import (
+    bird_soft_f1,
+    cell_precision,
+    cell_recall,
+    tuple_cardinality,
+)
 from mrtpo.verifiers.sql_results import (
     Row,
     bird_equal,
@@ -38,12 +43,19 @@ def _as_written(sql: str) -> str:
     return sql
 
 
+def _graded(score: Callable[[Sequence[Row], Sequence[Row]], float]) -> Metric:
+    return Metric(_as_written, lambda sql, gold, rows: score(gold, rows), 0.0)
+
+
 METRICS = {
     "spider_exec": Metric(
         spider_query, lambda sql, gold, rows: spider_equal(gold, rows, order_matters(sql)), False
     ),
     "bird_ex": Metric(_as_written, lambda sql, gold, rows: bird_equal(gold, rows), False),
-    "bird_soft_f1": Metric(_as_written, lambda sql, gold, rows: bird_soft_f1(gold, rows), 0.0),
+    "bird_soft_f1": _graded(bird_soft_f1),
+    "cell_precision": _graded(cell_precision),
+    "cell_recall": _graded(cell_recall),
+    "tuple_cardinality": _graded(tuple_cardinality),
     "ehrsql": Metric(ehrsql_query, lambda sql, gold, rows: ehrsql_equal(gold, rows), False),
 }
 

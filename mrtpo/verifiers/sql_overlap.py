@@ -1,12 +1,14 @@
 """How much two query results have in common, from 0 to 1, in own words.
 
-`bird_soft_f1` follows `evaluation_f1.py` of bird-bench/mini_dev (Li et al. 2023), rows as in
-`sql_results`.
+`bird_soft_f1` follows `evaluation_f1.py` of bird-bench/mini_dev (Li et al. 2023); `cell_precision`,
+`cell_recall` and `tuple_cardinality` follow spapicchio/QATCH (Papicchio et al. 2023), from which
+Think2SQL makes rewards. Rows as in `sql_results`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 from zlib import crc32
 
@@ -61,3 +63,30 @@ def bird_soft_f1(gold_rows: Sequence[Row], predicted_rows: Sequence[Row]) -> flo
         return 0.0
     precision, recall = common / (common + extra), common / (common + missing)
     return 2 * precision * recall / (precision + recall)
+
+
+def cell_precision(gold_rows: Sequence[Row], predicted_rows: Sequence[Row]) -> float:
+    """QATCH's cell precision: the share of the distinct predicted cells that the gold has too.
+
+    Where a cell stands does not matter. Two empty results score 1, one empty result 0; rounded to
+    three digits as in the original.
+    """
+    return _share(predicted_rows, gold_rows)
+
+
+def cell_recall(gold_rows: Sequence[Row], predicted_rows: Sequence[Row]) -> float:
+    """QATCH's cell recall: the share of the distinct gold cells that were predicted too."""
+    return _share(gold_rows, predicted_rows)
+
+
+def tuple_cardinality(gold_rows: Sequence[Row], predicted_rows: Sequence[Row]) -> float:
+    """QATCH's tuple cardinality: the smaller number of rows over the larger; 1 if both are 0."""
+    few, many = sorted((len(gold_rows), len(predicted_rows)))
+    return round(few / many, 3) if many else 1.0
+
+
+def _share(of: Sequence[Row], among: Sequence[Row]) -> float:
+    if not of or not among:
+        return float(not of and not among)
+    cells = set(chain.from_iterable(of))
+    return round(len(cells & set(chain.from_iterable(among))) / len(cells), 3)

@@ -1,4 +1,4 @@
-"""BIRD's Soft-F1: against plain arithmetic, and free of what a process's hashes happen to be."""
+"""BIRD's Soft-F1 and QATCH's scores against plain arithmetic, free of a process's hashes."""
 
 import itertools
 import random
@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mrtpo.verifiers.sql_overlap import bird_soft_f1
+from mrtpo.verifiers.sql_overlap import (
+    bird_soft_f1,
+    cell_precision,
+    cell_recall,
+    tuple_cardinality,
+)
+
+QATCH = (cell_precision, cell_recall, tuple_cardinality)
 
 
 def f1_of_lists(gold, predicted):
@@ -109,3 +116,37 @@ def test_the_score_is_the_same_in_every_process():
     }  # fmt: skip
     assert len(scores) == 1
     assert 0 < float(scores.pop()) < 1
+
+
+def test_qatch_scores_by_hand():
+    gold = [("a", "b"), ("c", "d")]
+    assert [score(gold, gold) for score in QATCH] == [1, 1, 1]
+    assert [score(gold, [("a", "b"), ("c", "e")]) for score in QATCH] == [0.75, 0.75, 1]
+    # Neither places nor repeats of a cell matter, only which cells there are.
+    assert [score(gold, [("a",), ("b",), ("c",), ("d",)]) for score in QATCH] == [1, 1, 0.5]
+    assert [score(gold, [("a", "a"), ("a", "x"), ("x", "x")]) for score in QATCH] == [
+        0.5, 0.25, 0.667,
+    ]  # fmt: skip
+    assert [score([(1, None)], [(1.0, "1")]) for score in QATCH] == [0.5, 0.5, 1]
+    assert [score([], []) for score in QATCH] == [1, 1, 1]
+    assert [score(gold, []) for score in QATCH] == [score([], gold) for score in QATCH] == [0, 0, 0]
+
+
+def test_qatch_scores_agree_with_counting():
+    rng = random.Random(8)
+    for _ in range(500):
+        gold = some_rows(rng, [0, 1, 2, "a", None], 2)
+        predicted = some_rows(rng, [0, 1.0, 3, "a", "b"], 2)
+        if not gold or not predicted:
+            continue
+        wanted, given = [], []
+        for cells, rows in ((wanted, gold), (given, predicted)):
+            for cell in (cell for row in rows for cell in row):
+                if cell not in cells:
+                    cells.append(cell)
+        common = len([cell for cell in given if cell in wanted])
+        sizes = sorted((len(gold), len(predicted)))
+        expected = [common / len(given), common / len(wanted), sizes[0] / sizes[1]]
+        assert [score(gold, predicted) for score in QATCH] == [
+            round(value, 3) for value in expected
+        ]

@@ -23,6 +23,7 @@ from mrtpo.config import Settings
 from mrtpo.records import Prompt
 from mrtpo.tasks.text2sql.databases import Databases
 from mrtpo.tasks.text2sql.prompts import build_prompt
+from mrtpo.tasks.text2sql.rewards import RECIPES
 from mrtpo.tasks.text2sql.schema import Column, Schema, Table, each_column, from_ddl
 from mrtpo.tasks.text2sql.sources import Question
 from mrtpo.tasks.text2sql.values import ValueIndex, matched
@@ -45,6 +46,7 @@ class PromptWriter:
 
     def __init__(self, settings: Settings, databases: Databases) -> None:
         self.data, self.databases = settings.data, databases
+        self.rewards = RECIPES[settings.rewards.recipe].names
         tokens = self.data.max_prompt_tokens
         self.unit = "characters" if tokens is None else "tokens"
         self.limit = self.data.max_prompt_chars if tokens is None else tokens
@@ -65,7 +67,7 @@ class PromptWriter:
         for step, shown in reductions(schema, asked):
             prompt = build_prompt(
                 id=id, split=split, kind=kind, question=question, schema=schema, shown=shown,
-                style=self.data.prompt, reduced=step,
+                style=self.data.prompt, reduced=step, rewards=self.rewards,
             )  # fmt: skip
             size = self.measure(prompt)
             if size <= self.limit:

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from mrtpo.records import Information, Message, Prompt
 from mrtpo.tasks.base import Part
@@ -29,7 +30,6 @@ from mrtpo.tasks.text2sql.schema import Schema
 from mrtpo.tasks.text2sql.schema_text import compact, ddl
 from mrtpo.tasks.text2sql.sources import Question
 
-REWARDS = ("format", "executability", "execution")
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 FENCES = ("```sql", "```")
 SHORT_RULE = (
@@ -62,6 +62,8 @@ Question:
 Return only the columns that the question asks for, in the order in which it names them.
 
 {rule}"""
+
+LENGTH_RULE = "Length: plan and answer up to 2048 characters; the answer is mostly query."
 
 _FORMAT = re.compile(
     r"\s*<think>(?P<think>.*?)</think>\s*<answer>\s*```sql\s(?P<sql>.*?)\s*```\s*</answer>\s*",
@@ -125,6 +127,14 @@ def render(think: str, sql: str) -> str:
     return f"<think>\n{think}\n</think>\n<answer>\n```sql\n{sql}\n```\n</answer>"
 
 
+class _Variant(NamedTuple):
+    """`Information` without its reward."""
+
+    variant: str
+    where: Literal["append", "prompt"]
+    text: str
+
+
 def build_prompt(
     *,
     id: str,
@@ -135,8 +145,10 @@ def build_prompt(
     shown: Schema | None = None,
     style: Literal["compact", "full"],
     reduced: str = "",
+    rewards: Sequence[str] = ("format", "executability", "execution"),
 ) -> Prompt:
-    """The prompt of one question, with what each of the three verifiers checks as replay text.
+    """The prompt of one question, with what the verifier of each of `rewards` checks as replay
+    text. Raises KeyError on a reward of which it knows nothing to say.
 
     `shown` is what the prompt shows of the schema, if not all; `reduced` names why (see `budget`).
     """
@@ -144,22 +156,31 @@ def build_prompt(
     if style == "compact":
         database = compact(shown or schema)
         text = f"{database}\nQuestion: {asked}"
-        rule = Information("format", "rule", "append", SHORT_RULE)
+        rule = _Variant("rule", "append", SHORT_RULE)
     else:
         database = ddl(shown or schema)
         text = FULL_PROMPT.format(database=database, asked=asked, rule=FULL_RULE)
-        rule = Information("format", "rule", "prompt", FULL_RULE)
+        rule = _Variant("rule", "prompt", FULL_RULE)
     names = "; ".join(
         f"{table.name} {' '.join(column.name for column in table.columns)}"
         for table in schema.tables
     )
-    information = (
-        rule,
-        Information("executability", "identifiers", "append", f"Names: {names}"),
-        Information("executability", "schema", "prompt", database),
-        Information("executability", "engine", "append", "Database engine: {detail}"),
-        Information("execution", "reference", "append", f"Reference: {question.sql}"),
-    )
+    result = _Variant("reference", "append", f"Reference: {question.sql}")
+    variants = {
+        "format": (rule,),
+        "tag_count": (rule,),
+        "length": (_Variant("rule", "append", LENGTH_RULE),),
+        "executability": (
+            _Variant("identifiers", "append", f"Names: {names}"),
+            _Variant("schema", "prompt", database),
+            _Variant("engine", "append", "Database engine: {detail}"),
+        ),
+        "execution": (result,),
+        "cell_precision": (result,),
+        "cell_recall": (result,),
+        "tuple_cardinality": (result,),
+    }
+    information = tuple(Information(name, *entry) for name in rewards for entry in variants[name])
     payload = {"question": asked} | ({"reduced": reduced} if reduced else {})
     return Prompt(
         id=id, split=split, kind=kind, difficulty=question.difficulty, source=schema.db_id,

@@ -1,8 +1,8 @@
-"""The text-to-SQL task: three rewards (format, executability, execution) of 0 or 1.
+"""The text-to-SQL task: format, executability and execution of a query, as a recipe rewards them.
 
-`execution` is Spider's execution match; BIRD's set equality is kept beside it as the metric
-`bird_ex`. A query that times out leaves executability and execution without a value
-(`rewards.on_timeout`).
+Rewards are those of `rewards.recipe` (`rewards.RECIPES`). The verdicts of Spider's and BIRD's
+metrics are kept beside them, and what of the three a recipe does not reward. A query that times out
+leaves what depends on its result without a value (`rewards.on_timeout`).
 """
 
 from __future__ import annotations
@@ -19,29 +19,36 @@ from mrtpo.tasks.text2sql.lexemes import Names
 from mrtpo.tasks.text2sql.prepare import database_file, prepare
 from mrtpo.tasks.text2sql.prompts import (
     FENCES,
-    REWARDS,
     TAGS,
     extract_sql,
-    format_ok,
     response_parts,
 )
+from mrtpo.tasks.text2sql.rewards import RECIPES, plain_metrics
 from mrtpo.tasks.text2sql.schema import read_schema
 from mrtpo.tasks.text2sql.spans import response_spans
 from mrtpo.verifiers.sql import SQLJob, SQLOutcome, SQLVerifier
 
+JUDGES = ("spider_exec", "bird_ex")
+# Whose spans are whose: rewards of the format and of the result in part. A reward of length has
+# none: no part of a response is to blame.
+ABOUT = {
+    "tag_count": "format", "cell_precision": "execution", "cell_recall": "execution",
+    "tuple_cardinality": "execution",
+}  # fmt: skip
 NOISE = {"format": 0.4, "executability": 0.25, "execution": 0.25}
 
 
 class TextToSQL:
     name = "text2sql"
-    reward_names = REWARDS
-    metric_names = ("spider_exec", "bird_ex")
     words = (*TAGS, *FENCES)
     noise = NOISE
     best_metric = "sampled/execution"
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
+        self.recipe = RECIPES[settings.rewards.recipe]
+        self.reward_names = self.recipe.names
+        self.metric_names = (*JUDGES, *self.recipe.metrics)
         self._verifier: SQLVerifier | None = None
         self._names: dict[str, Names] = {}
         self._latest: dict[SQLJob, SQLOutcome] = {}  # of the last `verify`: spans follow it
@@ -60,7 +67,7 @@ class TextToSQL:
         outcomes = self.verifier.run(jobs)
         self._latest = dict(zip(jobs, outcomes, strict=True))
         return [
-            _verdict(response, outcome)
+            self._verdict(response, outcome)
             for response, outcome in zip(responses, outcomes, strict=True)
         ]
 
@@ -77,10 +84,15 @@ class TextToSQL:
         job = self._job(prompt, response)
         if (outcome := self._latest.get(job)) is None:
             (outcome,) = self.verifier.run([job])
-        return response_spans(
+        spans = response_spans(
             response, prompt.reference, self._tables(prompt.source), outcome.executable,
-            outcome.scores["spider_exec"] == 1, outcome.detail,
+            outcome.scores[self.recipe.judge] == 1, outcome.detail,
         )  # fmt: skip
+        return {
+            name: spans[about]
+            for name in self.reward_names
+            if (about := ABOUT.get(name, name)) in spans
+        }
 
     def answer(self, response: str) -> str:
         return extract_sql(response)
@@ -92,28 +104,20 @@ class TextToSQL:
 
     def _job(self, prompt: Prompt, response: str) -> SQLJob:
         file = database_file(self.folder, prompt.source)
-        return SQLJob(file, extract_sql(response), prompt.reference)
+        metrics = (*JUDGES, *self.recipe.asks)
+        return SQLJob(file, extract_sql(response), prompt.reference, metrics)
+
+    def _verdict(self, response: str, outcome: SQLOutcome) -> Verdict:
+        scores = [(name, outcome.scores[name]) for name in JUDGES]
+        judged = [
+            Reward(name, None if score is None else float(score), outcome.status)
+            for name, score in scores
+        ]
+        plain = plain_metrics(self.recipe.metrics, response, outcome)
+        return Verdict(self.recipe.rewards(response, outcome), (*judged, *plain))
 
     def _tables(self, db_id: str) -> Names:
         if db_id not in self._names:
             schema = read_schema(database_file(self.folder, db_id), db_id)
             self._names[db_id] = {t.name: [c.name for c in t.columns] for t in schema.tables}
         return self._names[db_id]
-
-
-def _verdict(response: str, outcome: SQLOutcome) -> Verdict:
-    status, detail = outcome.status, outcome.detail
-    rewards = (
-        Reward("format", float(format_ok(response)), "ok"),
-        Reward("executability", _number(outcome.executable), status, detail),
-        Reward("execution", _number(outcome.scores["spider_exec"]), status, detail),
-    )
-    metrics = (
-        Reward("spider_exec", _number(outcome.scores["spider_exec"]), status),
-        Reward("bird_ex", _number(outcome.scores["bird_ex"]), status),
-    )
-    return Verdict(rewards, metrics)
-
-
-def _number(value: bool | float | None) -> float | None:
-    return None if value is None else float(value)
