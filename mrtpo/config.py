@@ -103,6 +103,11 @@ class Data(Section):
     """A further folder of databases, `<db_id>/<db_id>.sqlite`; it goes before the set's own."""
     databases: Annotated[int, Field(ge=12, le=400)] = 80
     """Databases to generate (synthetic)."""
+    themes: Annotated[int, Field(ge=1, le=14)] = 6
+    """Themes they are about (synthetic): with each come tables, columns and words to learn."""
+    difficulty: Literal["easy", "medium", "hard", "mixed"] = "mixed"
+    """How many decisions a reference makes (synthetic): 3 to 8, 9 to 13, 14 to 20, or all three in
+    equal shares."""
     train_prompts: Count = 4000
     """Most prompts of the train split (the first n after a seeded shuffle)."""
     valid_prompts: Count = 200
@@ -133,7 +138,7 @@ class Model(Section):
     log-softmax."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, `cuda:1`, …"""
-    vocab_size: Annotated[int, Field(ge=300)] = 1500
+    vocab_size: Annotated[int, Field(ge=300)] = 1000
     """Small decoder: size of the byte-level BPE vocabulary."""
     hidden_size: Count = 128
     """Small decoder: width."""
@@ -152,17 +157,17 @@ class Model(Section):
 class Warmstart(Section):
     """Supervised start of the small decoder; ignored when `model.path` is set."""
 
-    steps: Count = 1000
+    steps: Count = 1600
     """Optimiser steps."""
-    batch_size: Count = 16
+    batch_size: Count = 8
     """Demonstrations a step."""
     learning_rate: Positive = 3e-3
     """Peak rate, after a linear warm-up and before a cosine decay."""
     told: Share = 0.5
     """Chance of each information block to stand in a training prompt."""
     noise: dict[str, Share] | None = None
-    """Chance, by reward, that a demonstration errs in what it checks when that is not told; null:
-    the task's own."""
+    """Chance, by reward, that a demonstration errs in each thing it checks, such as each name in a
+    query, when that is not told; null: the task's own."""
 
 
 class Sampling(Section):

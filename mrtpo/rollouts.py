@@ -3,12 +3,13 @@
 `attribution.parquet` has one row for each rollout and reward (`ATTRIBUTION_SCHEMA`): the reward's
 value and status, `advantage` (what an even spread gives each token: λ_k A_k/(σ+ε)), whether and
 why the replay was skipped, and for every token its text, part, log-probability with and without
-the information, distance (oriented) and weight.
+the information, distance (oriented), weight, and whether it is responsible by the spans that the
+task knows. How much of the distance lies there scores the attribution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from mrtpo.credit import (
 )
 from mrtpo.evaluation import verified
 from mrtpo.generate import generate
+from mrtpo.placement import indicators
 from mrtpo.policy import Policy
 from mrtpo.progress import Progress
 from mrtpo.records import Prompt, Rollout, write_parquet
@@ -50,6 +52,7 @@ ATTRIBUTION_SCHEMA = pa.schema(
         ("logprob_without", pa.list_(pa.float32())),
         ("distance", pa.list_(pa.float32())),
         ("weight", pa.list_(pa.float32())),
+        ("responsible", pa.list_(pa.bool_())),
     ]
 )
 PROMPTS_AT_ONCE = 8
@@ -110,7 +113,8 @@ def attribution_rows(
                 sums.setdefault(name, []).append(value)
             rows += _rows(settings, policy, task, asked, batch, credit)
             progress.update(min(start + PROMPTS_AT_ONCE, len(names)))
-    return rows, {name: sum(values) / len(values) for name, values in sums.items()}
+    means = {name: sum(values) / len(values) for name, values in sums.items()}
+    return rows, means | span_metrics(rows)
 
 
 def _rows(
@@ -124,6 +128,8 @@ def _rows(
     replayed = credit.replayed
     assert replayed is not None
     verdict_BK = verdict(credit.credit_BK, credit.table)
+    known = [task.spans(p, r.text) for p, r in zip(prompts, rollouts, strict=True)]
+    inside_BKT = indicators(policy, rollouts, credit.table.names, known, credit.weights_BKT)
     rows = []
     for b, (prompt, rollout) in enumerate(zip(prompts, rollouts, strict=True)):
         length = len(rollout.response_ids)
@@ -147,9 +153,31 @@ def _rows(
                     "logprob_without": replayed.without_BKT[b, k, :length].tolist(),
                     "distance": distance_BT[0, :length].tolist(),
                     "weight": credit.weights_BKT[b, k, :length].tolist(),
+                    "responsible": inside_BKT[b, k, :length].bool().tolist(),
                 }
             )  # fmt: skip
     return rows
+
+
+def span_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """By reward, means over replays that found a distance: its share on responsible tokens
+    (`span_share`), and the share of those among all tokens (`span_uniform`).
+
+    Responses in which the task knows of no responsible token say nothing.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        total, inside = sum(row["distance"]), row["responsible"]
+        if not row["skipped"] and total > 0 and any(inside):
+            held = sum(d for d, own in zip(row["distance"], inside, strict=True) if own)
+            found.setdefault(row["reward"], []).append((held / total, sum(inside) / len(inside)))
+    return {
+        f"replay/{name}/{what}": sum(column) / len(column)
+        for name, pairs in found.items()
+        for what, column in zip(
+            ("span_share", "span_uniform"), zip(*pairs, strict=True), strict=True
+        )
+    }
 
 
 def token_parts(tokens: Sequence[str], parts: Sequence[Part]) -> list[str]:

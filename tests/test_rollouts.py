@@ -15,6 +15,7 @@ from mrtpo.rollouts import (
     ATTRIBUTION_SCHEMA,
     attribution_rows,
     sample,
+    span_metrics,
     token_parts,
     write_attribution,
 )
@@ -61,7 +62,8 @@ def test_attribution_has_the_trainings_weights_unmixed() -> None:
         assert row["weight"] == pytest.approx(weights, abs=1e-4)
         assert "".join(row["tokens"]).startswith(answer.text)
         assert {len(row[name]) for name in
-                ("tokens", "parts", "logprob_with", "logprob_without", "distance", "weight")
+                ("tokens", "parts", "logprob_with", "logprob_without", "distance", "weight",
+                 "responsible")
                 } == {length}  # fmt: skip
         if row["skipped"]:
             assert row["reason"] == "no advantage" and row["advantage"] == 0
@@ -72,8 +74,25 @@ def test_attribution_has_the_trainings_weights_unmixed() -> None:
                                            strict=True)]  # fmt: skip
             expected = [max(0.0, sign * gain) for gain in gains]
             assert row["distance"] == pytest.approx(expected, abs=1e-5)
+        if row["reward"] == "letter":  # its span is the first four characters
+            starts = [len("".join(row["tokens"][:t])) for t in range(length)]
+            for start, token, own in zip(starts, row["tokens"], row["responsible"], strict=True):
+                assert not token or own == (start < min(4, len(answer.text)))
     assert {row["skipped"] for row in rows} == {True, False}
     assert 0 < metrics["replay/plain/n_eff_share"] <= 1
+
+
+def test_attribution_is_scored_by_the_distance_on_responsible_tokens() -> None:
+    row = {"reward": "a", "skipped": False, "distance": [1.0, 3.0, 0.0, 0.0],
+           "responsible": [False, True, False, True]}  # fmt: skip
+    even = row | {"distance": [1.0] * 4}
+    unsaid = [row | {"skipped": True}, row | {"distance": [0.0] * 4},
+              row | {"responsible": [False] * 4}]  # fmt: skip
+    other = row | {"reward": "b", "distance": [2.0, 0.0, 0.0, 0.0]}
+    assert span_metrics([row, even, *unsaid, other]) == {
+        "replay/a/span_share": 0.625, "replay/a/span_uniform": 0.5,
+        "replay/b/span_share": 0.0, "replay/b/span_uniform": 0.5,
+    }  # fmt: skip
 
 
 def test_attribution_survives_parquet(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from mrtpo.config import Settings
 from mrtpo.warmstart import (
     DEALT,
     Optimizers,
+    Row,
+    backward,
     collate,
     dealt,
     example,
@@ -49,27 +52,45 @@ def test_without_named_noise_the_tasks_own_counts(
     assert noise_of(Letters(), settings(noise=noise)).get("letter", 0.0) == used
 
 
-def test_a_batch_is_padded_on_the_right_and_labels_only_responses() -> None:
-    ids, mask, labels = collate([([1, 2], [3, 4]), ([5], [6])], 9)
-    assert ids.tolist() == [[1, 2, 3, 4], [5, 6, 9, 9]]
-    assert mask.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
-    assert labels.tolist() == [[-100, -100, 3, 4], [-100, 6, -100, -100]]
+def test_a_batch_is_padded_on_the_right_and_labels_responses_and_what_is_told() -> None:
+    ids, mask, labels = collate([Row([1, 2], [3, 4], 2), Row([5, 7], [6], 1)], 9)
+    assert ids.tolist() == [[1, 2, 3, 4], [5, 7, 6, 9]]
+    assert mask.tolist() == [[1, 1, 1, 1], [1, 1, 1, 0]]
+    assert labels.tolist() == [[-100, -100, 3, 4], [-100, 7, 6, -100]]
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 def test_the_loss_is_the_mean_over_response_tokens_of_plain_rows(kind: str) -> None:
     policy = number_policy(kind)
-    rows = [([1, 2, 3], [4, 5, 0]), ([6], [7]), ([8, 9, 1, 2, 3], [5, 0])]
+    rows = [Row([1, 2, 3], [4, 5, 0], 3), Row([6], [7], 1), Row([8, 9, 1, 2, 3], [5, 0], 5)]
     loss = response_loss(policy.model, *collate(rows, policy.pad_id))
     total, count = 0.0, 0
     with torch.no_grad():
-        for context, response in rows:
+        for context, response, _ in rows:
             logits = policy.model(torch.tensor([context + response])).logits[0].double()
             logps = logits.log_softmax(-1)
             for t, token in enumerate(response):
                 total -= float(logps[len(context) - 1 + t, token])
                 count += 1
     assert float(loss.detach()) == pytest.approx(total / count, rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_the_gradient_of_two_halves_is_that_of_the_whole(size: int) -> None:
+    policy = text_policy()
+    rng = random.Random(size)
+    rows = [example(policy, Letters(), p, settings(told=0.5), rng) for p in PROMPTS[:size]]
+    whole = response_loss(policy.model, *collate(rows, policy.pad_id))
+    weights = list(policy.model.parameters())
+    expected = torch.autograd.grad(whole, weights)
+    with ThreadPoolExecutor(2) as threads:
+        assert backward(policy, rows, threads) == pytest.approx(float(whole.detach()), rel=1e-5)
+        found = [place.grad.clone() for place in weights if place.grad is not None]
+        backward(policy, rows, threads)
+    assert len(found) == len(weights)
+    for place, one, other in zip(weights, found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+        assert place.grad is not None and torch.equal(place.grad, one)
 
 
 def test_the_rate_rises_over_a_twentieth_and_falls_to_a_tenth() -> None:
@@ -88,10 +109,15 @@ def test_a_demonstration_is_faultless_in_what_is_told_and_errs_in_what_is_not(
 ) -> None:
     policy = text_policy()
     asked = settings(told=told)
-    prompt_ids, response_ids = example(policy, Letters(), PROMPTS[1], asked, random.Random(0))
+    prompt_ids, response_ids, start = example(
+        policy, Letters(), PROMPTS[1], asked, random.Random(0)
+    )
     shown = policy.tokenizer.decode(prompt_ids)
     assert ("Answer with letters." in shown) == ("Plain means plain 1." in shown) == bool(told)
     assert response_ids[-1] in policy.end_ids
+    before = policy.tokenizer.decode(prompt_ids[:start])
+    assert (start == len(prompt_ids)) == (not told)
+    assert "Answer with letters." not in before and "Plain means plain" not in before
     assert policy.text(response_ids) == answer
 
 
@@ -102,7 +128,7 @@ def test_hands_follow_from_seed_and_number_and_lie_by_length() -> None:
     assert hand == dealt(policy, Letters(), PROMPTS, asked, 2)
     assert hand != dealt(policy, Letters(), PROMPTS, asked, 3)
     assert [len(batch) for batch in hand] == [3] * DEALT
-    ranges = sorted((min(n), max(n)) for n in ([len(p) + len(r) for p, r in b] for b in hand))
+    ranges = sorted((min(n), max(n)) for n in ([row.length for row in b] for b in hand))
     assert all(high <= low for (_, high), (low, _) in itertools.pairwise(ranges))
 
 
@@ -169,9 +195,9 @@ def test_a_start_that_was_killed_resumes_to_the_same_weights(
 
 
 def test_the_start_learns_what_it_is_shown_and_measures_what_it_can(tmp_path: Path) -> None:
-    asked = settings(steps=40, batch_size=4, learning_rate=0.02, noise={}, told=1.0)
+    asked = settings(steps=60, batch_size=4, learning_rate=0.02, noise={}, told=1.0)
     policy, metrics = supervised(asked, PROMPTS, PROMPTS[:2], Letters(), tmp_path)
-    assert metrics["loss"] < 0.5 < math.log(300)
+    assert metrics["loss"] < 2.0 < math.log(300)
     assert not policy.model.training
     assert set(metrics) == {"loss", "train", "valid", "valid_greedy", "told"}
     assert set(metrics["told"]) == {"all", "letter", "plain"}
@@ -182,7 +208,7 @@ def test_a_loss_that_is_no_number_stops_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(model: Any, *_: Any) -> torch.Tensor:
-        return model.lm_head.weight.sum() * math.nan
+        return sum(weight.sum() for weight in model.parameters()) * math.nan
 
     monkeypatch.setattr(warmstart, "response_loss", broken)
     with pytest.raises(ValueError, match=r"warmstart: the loss is nan at step 1; lower"):

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pool:
-    """Values of a column: words to choose from, or an integer range."""
+    """Values of a column: words to choose from, or integers from `low` to `high`."""
 
     words: tuple[str, ...] = ()
     low: int = 0
     high: int = 0
+    step: int = 1
 
     @property
     def numeric(self) -> bool:
@@ -44,11 +45,11 @@ POOLS = {
     "genre": _words("jazz rock pop folk classical drama comedy history science travel"),
     "field": _words("biology physics music law history chemistry medicine"),
     "age": Pool(low=18, high=70),
-    "year": Pool(low=1990, high=2024),
+    "year": Pool(low=2000, high=2024),
     "small": Pool(low=1, high=20),
-    "score": Pool(low=1, high=100),
-    "money": Pool(low=100, high=990),
-    "size": Pool(low=10, high=500),
+    "score": Pool(low=5, high=100, step=5),
+    "money": Pool(low=100, high=950, step=50),
+    "size": Pool(low=20, high=500, step=20),
 }
 
 # theme -> table -> columns; the first column of a table is what its rows are called by.

@@ -27,6 +27,7 @@ _OTHERS = {
     "union": ("INTERSECT", "EXCEPT"), "intersect": ("EXCEPT", "UNION"),
     "except": ("INTERSECT", "UNION"), "asc": ("DESC",), "desc": ("",),
 }  # fmt: skip
+SETS = frozenset({"union", "intersect", "except"})
 _WORDS = [pool.words for pool in POOLS.values() if pool.words]
 
 
@@ -50,11 +51,12 @@ def decisions(sql: str, names: Names) -> list[Decision]:
 
 def changed(sql: str, changes: Sequence[tuple[Decision, str]]) -> str:
     """The query with alternatives put in; what lies within a changed slice is gone with it."""
-    parts, at = [], 0
+    parts, at, gone = [], 0, False
     for decision, text in sorted(changes, key=lambda c: (c[0].start, -c[0].end)):
-        if decision.start >= at:
+        # The direction of a key that is gone has no place.
+        if decision.start > at or (decision.start == at and not gone):
             parts += [sql[at : decision.start], text]
-            at = decision.end
+            at, gone = decision.end, not text
     return " ".join("".join([*parts, sql[at:]]).split())
 
 
@@ -71,13 +73,13 @@ def erring(sql: str, names: Names, chance: float, rng: random.Random) -> str:
 def _words(found: Sequence[Lexeme], names: Names) -> Iterator[Decision]:
     """Decisions of one lexeme."""
     known = roles(found, names)
-    joined = _within_joins(found)
+    fixed = _within_joins(found) | _ordered_sets(found)
     between = 0
     for i, lexeme in enumerate(found):
         word, place = lexeme.lower, (lexeme.start, lexeme.end)
         before = found[i - 1].lower if i else ""
         if i in known.names:
-            if i not in joined and (others := _other_columns(found, i, names, known.tables)):
+            if i not in fixed and (others := _other_columns(found, i, names, known.tables)):
                 yield Decision("column", *place, others)
         elif i in known.functions:
             if word in _OTHERS and found[i + 2 : i + 3] and found[i + 2].text != "*":
@@ -92,15 +94,15 @@ def _words(found: Sequence[Lexeme], names: Names) -> Iterator[Decision]:
         elif word in ("and", "or"):
             if word == "and" and between:
                 between -= 1
-            elif i not in joined:
+            elif i not in fixed:
                 yield Decision("connective", *place, _OTHERS[word])
         elif word in ("in", "like", "is"):
             after = found[i + 1].lower if i + 1 < len(found) else ""
             if "not" not in (before, after):
                 yield Decision("operator", *place, _OTHERS[word])
-        elif word in ("union", "intersect", "except"):
+        elif word in SETS:
             yield Decision("set", *place, _OTHERS[word])
-        elif word == "not" or (lexeme.kind == "operator" and word in _OTHERS and i not in joined):
+        elif word == "not" or (lexeme.kind == "operator" and word in _OTHERS and i not in fixed):
             yield Decision("operator", *place, _OTHERS[word])
 
 
@@ -114,6 +116,15 @@ def _within_joins(found: Sequence[Lexeme]) -> set[int]:
             if on:
                 inside.add(i)
     return inside
+
+
+def _ordered_sets(found: Sequence[Lexeme]) -> set[int]:
+    """Columns and keys of an ordered UNION and its like: they must be the same."""
+    all_ = list(clauses(found))
+    words = {word for word, _, _ in all_}
+    if not words & SETS or "order" not in words:
+        return set()
+    return {i for word, *span in all_ if word in ("select", "order") for i in range(*span)}
 
 
 def _other_columns(
@@ -178,7 +189,7 @@ def _omissions(found: Sequence[Lexeme]) -> Iterator[Decision]:
                 yield Decision(word, start, end, ("",))
             for i, after in pairwise([*joints, last]):
                 yield Decision("predicate", found[i].start, found[after - 1].end, ("",))
-        elif word == "select" and not words & {"union", "intersect", "except"}:
+        elif word == "select" and not words & SETS:
             inside = range(first, last)
             commas = [i for i in inside if found[i].text == "," and found[i].depth == depth]
             for i, after in pairwise([*commas, last]):

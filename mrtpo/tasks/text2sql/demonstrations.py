@@ -2,25 +2,44 @@
 
 The small policy must learn two things before RL can teach it anything: to answer at all, and to
 use what stands in its context. So a demonstration is faultless in whatever its prompt tells (the
-format rule, the names that exist, the reference), and errs at times in what it does not tell: a
-broken format, a name that the database does not know, a query that means something else. The
-policy then starts half-way, and knows that information helps.
+format rule, the names that exist, the reference), and errs at times in what it does not tell. Each
+decision errs by itself, with the chance that `noise` gives for its reward: each decision of the
+query, each name in it, each mark of the format. So several rewards may fail at once, each at places
+of its own, as a policy's do.
+
+The think part is worded freely: sentences in varied order about the tables, columns and conditions
+of the reference, and filler. No reward depends on it.
 """
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from mrtpo.tasks.text2sql.decisions import erring
+from mrtpo.tasks.text2sql.lexemes import Lexeme, Names, clauses, lexemes, qualifies, roles
+from mrtpo.tasks.text2sql.prompts import FENCES, TAGS, render
 
-from mrtpo.tasks.text2sql.lexemes import Names
-from mrtpo.tasks.text2sql.prompts import render
+FILLER = (
+    "Let me see.", "Step by step.", "This is not hard.", "One thing at a time.", "Right.",
+    "I read it again.", "So far so good.", "That should do.",
+)  # fmt: skip
+SPOKEN = {
+    ">": "over", "<": "under", ">=": "at least", "<=": "at most", "=": "being", "!=": "not being",
+    "in": "among", "is": "being", "null": "missing", "like": "like", "between": "between",
+    "desc": "downwards", "asc": "upwards", "count": "counted", "avg": "average", "max": "highest",
+    "min": "lowest", "sum": "total",
+}  # fmt: skip
+STARTS = {
+    "select": ("Return", "The answer has", "I want"),
+    "from": ("Use", "Look at", "I need"),
+    "where": ("Keep", "Only if", "The condition is"),
+    "group": ("One row per", "Group by", "For each"),
+    "having": ("Keep groups of", "Groups need"),
+    "order": ("Sort by", "In order of"),
+    "limit": ("Take", "Cut at"),
+}
+LEFT_OUT = 0.15  # chance of a sentence not to be said
 
 
 def demonstration(
@@ -32,121 +51,78 @@ def demonstration(
 ) -> str:
     """A response to a prompt whose reference is `reference`.
 
-    `names` maps table to columns; `noise` maps reward to the chance of an error where the reward's
-    information is not told.
+    `noise` maps reward to the chance of an error in each decision, where the reward's information
+    is not told.
     """
-
-    def errs(reward: str) -> bool:
-        return reward not in told and rng.random() < noise.get(reward, 0.0)
-
-    tree = _parse(reference)
-    if tree is None:
-        response = render("The query follows.", reference)
-    else:
-        # With the reference told, the query is copied, names and all.
-        if errs("execution"):
-            tree = misunderstood(tree, names, rng)
-        if "execution" not in told and errs("executability"):
-            tree = misnamed(tree, rng)
-        response = render(plan(tree), tree.sql("sqlite"))
-    return malformed(response, rng) if errs("format") else response
+    chance = {reward: 0.0 if reward in told else value for reward, value in noise.items()}
+    sql = erring(reference, names, chance.get("execution", 0.0), rng)
+    sql = misnamed(sql, names, chance.get("executability", 0.0), rng)
+    return malformed(render(plan(reference, names, rng), sql), chance.get("format", 0.0), rng)
 
 
-def _parse(sql: str) -> Any:
-    try:
-        return sqlglot.parse_one(sql, dialect="sqlite")
-    except SqlglotError:
-        return None
+def plan(sql: str, names: Names, rng: random.Random) -> str:
+    """The think part for a query: what it uses, in words."""
+    found = lexemes(sql)
+    sentences = []
+    for word, first, last in clauses(found):
+        if word in STARTS and found[first].depth == 0 and rng.random() >= LEFT_OUT:
+            said = _spoken(found[first + 1 : last], word)
+            sentences.append(f"{rng.choice(STARTS[word])} {said}.")
+    if rng.random() < 0.4:
+        rng.shuffle(sentences)
+    if rng.random() < 0.5 or not sentences:
+        sentences.insert(0, rng.choice(FILLER))
+    if rng.random() < 0.3:
+        sentences.append(rng.choice(FILLER))
+    return " ".join(sentences)
 
 
-def plan(tree: exp.Expression) -> str:
-    """The think part: the tables and columns that the query will use."""
-    tables = dict.fromkeys(table.name for table in tree.find_all(exp.Table))
-    columns = dict.fromkeys(column.name for column in tree.find_all(exp.Column))
-    text = f"Use {', '.join(tables)}"
-    return f"{text} with {', '.join(columns)}." if columns else f"{text}."
+def _spoken(found: Sequence[Lexeme], clause: str) -> str:
+    """A clause in words: join conditions, inner queries and brackets are left out."""
+    words: list[str] = []
+    on = False
+    for i, lexeme in enumerate(found):
+        on = (on or lexeme.lower in ("on", "using")) and lexeme.lower != "join"
+        inner = lexeme.lower == "select" and lexeme.depth > 0
+        if inner:
+            return " ".join([*words, "what a query gives"])
+        if on or lexeme.text in ("(", ")", ".", "*") or lexeme.lower == "by":
+            continue
+        if lexeme.lower in ("join", ","):
+            words.append("and")
+        elif not qualifies(found, i) and lexeme.lower != "asc":
+            words.append(SPOKEN.get(lexeme.lower, lexeme.text.replace("%", "")))
+    return " ".join(words) if clause != "limit" else " ".join([*words, "rows"])
 
 
-def misnamed(tree: exp.Expression, rng: random.Random) -> exp.Expression:
-    """The query with one column or table called by a name that does not exist."""
-    tree = tree.copy()
-    nodes: list[Any] = [*tree.find_all(exp.Column), *tree.find_all(exp.Table)]
-    node = rng.choice(nodes)
-    name = node.name
-    wrong = rng.choice([f"{name}s", f"{name}_name", f"{name}_id", f"the_{name}"])
-    for other in nodes:
-        if other.name == name and type(other) is type(node):
-            other.this.set("this", wrong)
-        elif isinstance(node, exp.Table) and isinstance(other, exp.Column) and other.table == name:
-            other.args["table"].set("this", wrong)
-    return tree
+def misnamed(sql: str, names: Names, chance: float, rng: random.Random) -> str:
+    """The query with each of its names called by one that does not exist, by chance."""
+    found = lexemes(sql)
+    known = {name.lower() for table, columns in names.items() for name in (table, *columns)}
+    parts, at = [], 0
+    for i in roles(found, names).names:
+        if rng.random() >= chance:
+            continue
+        name = found[i].name
+        wrong = [w for w in (f"{name}s", f"the_{name}", f"{name}_name", f"{name}_no")
+                 if w not in known]  # fmt: skip
+        parts += [sql[at : found[i].start], rng.choice(wrong)]
+        at = found[i].end
+    return "".join([*parts, sql[at:]])
 
 
-def misunderstood(tree: exp.Expression, names: Names, rng: random.Random) -> exp.Expression:
-    """The query with one decision changed: it runs, and mostly returns something else."""
-    tree = tree.copy()
-    changes = list(_changes(tree, names, rng))
-    if changes:
-        rng.choice(changes)()
-    return tree
-
-
-Change = Callable[[], Any]
-_NEIGHBOURS = {exp.GT: exp.GTE, exp.GTE: exp.GT, exp.LT: exp.LTE, exp.LTE: exp.LT}
-_OPPOSITES = {exp.GT: exp.LT, exp.GTE: exp.LT, exp.LT: exp.GT, exp.LTE: exp.GT}
-_FUNCTIONS = {exp.Avg: exp.Max, exp.Max: exp.Min, exp.Min: exp.Avg, exp.Sum: exp.Avg}
-
-
-def _changes(tree: Any, names: Names, rng: random.Random) -> Iterator[Change]:
-    """Every single change that could be made: operators, functions, order, limit, columns, …"""
-    for node in tree.find_all(*_NEIGHBOURS):
-        yield partial(_swap, node, _NEIGHBOURS[type(node)])
-        yield partial(_swap, node, _OPPOSITES[type(node)])
-    for node in tree.find_all(*_FUNCTIONS):
-        yield partial(node.replace, _FUNCTIONS[type(node)](this=node.this.copy()))
-    for node in tree.find_all(exp.Ordered):
-        yield partial(_turn, node)
-    for node in tree.find_all(exp.Limit):
-        if isinstance(node.expression, exp.Literal) and node.expression.name.isdigit():
-            other = exp.Literal.number(int(node.expression.name) + rng.choice((1, 2)))
-            yield partial(node.set, "expression", other)
-    for node in tree.find_all(exp.Where):
-        yield node.pop
-    for node in tree.find_all(exp.Not):
-        yield partial(node.replace, node.this.copy())
-    select = tree.find(exp.Select)
-    if select is None:
-        return
-    if len(select.expressions) > 1:
-        yield partial(select.set, "expressions", select.expressions[:1])
-    for column in [c for c in select.expressions if isinstance(c, exp.Column)]:
-        table = column.table or next((t.name for t in tree.find_all(exp.Table)), "")
-        others = [name for name in names.get(table, ()) if name != column.name]
-        if others:
-            yield partial(column.this.set, "this", rng.choice(others))
-
-
-def _swap(node: Any, kind: Any) -> None:
-    node.replace(kind(this=node.this.copy(), expression=node.expression.copy()))
-
-
-def _turn(node: Any) -> None:
-    down = not node.args.get("desc")
-    # SQLite sorts nulls first when ascending; anything else would be written out.
-    node.set("desc", down or None)
-    node.set("nulls_first", not down)
-
-
-_BREAKS = (
-    lambda text: text.replace("</think>\n", ""),
-    lambda text: text.replace("<answer>\n", "").replace("\n</answer>", ""),
-    lambda text: text.replace("```sql\n", "").replace("\n```", ""),
-    lambda text: text.replace("\n</answer>", ""),
-    lambda text: text.replace("\n```\n", "\n"),
-    lambda text: re.sub(r"<think>.*?</think>\n", "", text, flags=re.DOTALL),
-)
-
-
-def malformed(response: str, rng: random.Random) -> str:
-    """The response with a tag, a fence or the think part left out."""
-    return rng.choice(_BREAKS)(response)
+def malformed(response: str, chance: float, rng: random.Random) -> str:
+    """The response with each tag and fence left out, said twice, or with text behind, by chance."""
+    at = 0
+    for mark in (TAGS[0], TAGS[1], TAGS[2], FENCES[0], FENCES[1], TAGS[3]):
+        start = response.index(mark, at)
+        at = start + len(mark)
+        if rng.random() >= chance:
+            continue
+        instead = rng.choice(("", "", f"{mark}\n{mark}", f"{mark}\nThe query follows.\n"))
+        if mark in (TAGS[0], FENCES[0]) and "follows" in instead:
+            instead = f"The query follows.\n{mark}"
+        end = at + (instead == "" and response[at : at + 1] == "\n")
+        response = response[:start] + instead + response[end:]
+        at = start + len(instead)
+    return response

@@ -11,7 +11,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from mrtpo.config import Data, Settings, data_folder, databases_folder
 from mrtpo.progress import Progress
 from mrtpo.records import Prompt
 from mrtpo.tasks.base import Prepared
-from mrtpo.tasks.text2sql import synthetic
 from mrtpo.tasks.text2sql.budget import PromptTooLong, PromptWriter, characters
 from mrtpo.tasks.text2sql.databases import Databases
 from mrtpo.tasks.text2sql.layouts import LAYOUTS, Kind
+from mrtpo.tasks.text2sql.questions import LEVELS, Example, make_questions
 from mrtpo.tasks.text2sql.sources import Question
 from mrtpo.tasks.text2sql.splits import copy_databases, fingerprint, read_splits
+from mrtpo.tasks.text2sql.synthetic import make_databases, write_database
 from mrtpo.validation import Limits
 from mrtpo.verifiers.sql import ReferenceOutcome, SQLJob, SQLVerifier
 
@@ -46,7 +47,7 @@ def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared
     )  # fmt: skip
     if data.source == "synthetic":
         pools = _generated(settings, folder)
-        limits = replace(limits, smallest_kind=0.04, largest_kind=0.3)
+        limits = replace(limits, smallest_kind=0.03, largest_kind=0.3)
     else:
         pools, layout = _read(settings), LAYOUTS[data.source]
         limits = replace(
@@ -58,7 +59,7 @@ def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared
     if data.source != "synthetic":
         used = {prompt.source for rows in prompts.values() for prompt in rows}
         copy_databases(pools.databases, used, folder)
-    return Prepared(prompts, builder.rows, limits, dict(builder.counts))
+    return Prepared(prompts, builder.rows, limits, {**builder.counts, **pools.statistics})
 
 
 @dataclass
@@ -69,6 +70,7 @@ class _Pools:
     kinds: dict[int, str]
     databases: Databases
     counts: Counter[str]
+    statistics: dict[str, float] = field(default_factory=dict)
 
     def shuffle(self, seed: int) -> None:
         for split, questions in self.questions.items():
@@ -77,28 +79,46 @@ class _Pools:
 
 def _generated(settings: Settings, folder: Path) -> _Pools:
     data, seed = settings.data, settings.seed
-    specs = synthetic.make_databases(data.databases, seed)
+    specs = make_databases(data.databases, seed, data.themes)
     order = list(range(len(specs)))
     random.Random(f"split {seed}").shuffle(order)
     held = max(2, round(HELD_OUT * len(specs)))
     of_split = {"test": order[:held], "valid": order[held : 2 * held], "train": order[2 * held :]}
     databases = Databases([folder / "databases"], [])
     pools = _Pools({split: [] for split in SPLITS}, {}, databases, Counter())
+    made: list[Example] = []
     for split in SPLITS:
         share = -(-_wanted(data, split) // len(of_split[split]))
         for index in of_split[split]:
             spec = specs[index]
             path = database_file(folder, spec.db_id)
-            synthetic.write_database(spec, path, seed)
-            for number, example in enumerate(synthetic.make_questions(spec, path, share, seed)):
+            write_database(spec, path, seed)
+            asked = make_questions(spec, path, share, seed, data.difficulty)
+            made += asked
+            for number, example in enumerate(asked):
                 question = Question(
-                    spec.db_id, example.question, example.sql, "",
-                    synthetic.DIFFICULTY[example.kind], f"synthetic/{spec.db_id}", number,
+                    spec.db_id, example.question, example.sql, "", example.level,
+                    f"synthetic/{spec.db_id}", number,
                 )  # fmt: skip
                 pools.kinds[id(question)] = example.kind
                 pools.questions[split].append(question)
+    pools.statistics = _made_of(made)
     pools.shuffle(seed)
     return pools
+
+
+def _made_of(made: Sequence[Example]) -> dict[str, float]:
+    """Questions and their mean decisions by level, and the share of changed decisions that change
+    the result."""
+    found: dict[str, float] = {
+        "sensitivity": sum(e.seen for e in made) / sum(e.changes for e in made)
+    }
+    for level in LEVELS:
+        own = [example.decisions for example in made if example.level == level]
+        if own:
+            found[f"questions/{level}"] = len(own)
+            found[f"decisions/{level}"] = sum(own) / len(own)
+    return found
 
 
 def _read(settings: Settings) -> _Pools:
