@@ -20,7 +20,7 @@ from mrtpo.logprobs import plain_logps
 from mrtpo.policy import Policy
 from mrtpo.records import Information, Message, Prompt, Reward
 from mrtpo.tasks import Verdict
-from mrtpo.warmstart import collate, response_loss
+from mrtpo.warmstart import Row, collate, response_loss
 
 NAMES = ("letter", "plain")
 
@@ -42,7 +42,8 @@ def taught(answer: Callable[[set[str]], str]) -> Policy:
     for asked in some(4):
         for told in (set(NAMES), {"letter"}, {"plain"}):
             ids = policy.prompt_ids(informed(asked, chosen_information(asked, {}), told))
-            rows.append((list(ids), [*policy.tokenizer.encode(answer(told)), *policy.end_ids]))
+            said = [*policy.tokenizer.encode(answer(told)), *policy.end_ids]
+            rows.append(Row(list(ids), said, len(ids)))
     batch = collate(rows, policy.pad_id)
     optimizer = torch.optim.AdamW(policy.model.parameters(), lr=0.02)
     for _ in range(40):

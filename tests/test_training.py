@@ -29,7 +29,7 @@ from mrtpo.records import write_prompts
 from mrtpo.tasks import get_task
 from mrtpo.tracking import NoLog
 from mrtpo.training import claimed, identity, in_processes, train_policy
-from mrtpo.warmstart import collate, response_loss
+from mrtpo.warmstart import Row, collate, response_loss
 
 
 class Dying(Letters):
@@ -168,7 +168,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     policy = text_policy(positions=4096)
     asked = [policy.prompt_ids(p.messages) for p in prepared.prompts["train"]]
     answers = [[*policy.tokenizer.encode("ab" * n), *policy.end_ids] for n in (1, 2, 3)]
-    rows = [(list(ids), answer) for ids in asked for answer in answers]
+    rows = [Row(list(ids), answer, len(ids)) for ids in asked for answer in answers]
     learner = torch.optim.AdamW(policy.model.parameters(), lr=0.02)
     for _ in range(30):
         response_loss(policy.model, *collate(rows, policy.pad_id)).backward()
