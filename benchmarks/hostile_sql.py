@@ -33,6 +33,7 @@ from mrtpo.config import Verifier
 from mrtpo.verifiers.sql import SQLJob, SQLOutcome, SQLVerifier
 
 STATUSES = ("ok", "error", "refused", "timeout")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 MEBIBYTE = 2**20
 SAMPLE_SECONDS = 0.02
 
@@ -61,12 +62,14 @@ def contents(folders: Sequence[Path]) -> dict[str, str]:
 
 
 class Watch:
-    """Largest resident memory of this process and of each of its children, in bytes, and what files
-    a child held open for writing that are not this process's too, as where messages go; sampled by
-    a thread while the context is open."""
+    """Largest resident memory of this process and of each child that it gets meanwhile, in bytes,
+    and what files such a child held open for writing that are not this process's too, as where
+    messages go; sampled by a thread while the context is open."""
 
     def __init__(self) -> None:
         self.driver = self.worker = 0
+        self.start = PAGE * int(_proc("self", "statm").split()[1])
+        self._others = set(_children())
         self.writable: set[str] = set()
         self._own = _open_for_writing("self")
         self._stop = threading.Event()
@@ -81,14 +84,14 @@ class Watch:
         self._thread.join()
 
     def _sample(self) -> None:
-        page = os.sysconf("SC_PAGE_SIZE")
         while not self._stop.wait(SAMPLE_SECONDS):
-            self.driver = max(self.driver, page * int(_proc("self", "statm").split()[1]))
+            self.driver = max(self.driver, PAGE * int(_proc("self", "statm").split()[1]))
             own = _proc("self", "cmdline")
             # Between fork and exec a child is a picture of this process, memory and all.
-            for pid in (pid for pid in _children() if _proc(pid, "cmdline") not in ("", own)):
+            ours = set(_children()) - self._others
+            for pid in (pid for pid in ours if _proc(pid, "cmdline") not in ("", own)):
                 if fields := _proc(pid, "statm").split():
-                    self.worker = max(self.worker, page * int(fields[1]))
+                    self.worker = max(self.worker, PAGE * int(fields[1]))
                 self.writable |= _open_for_writing(pid) - self._own
 
 
@@ -231,7 +234,7 @@ def hostile_run(
         "a harmless query failed": log["harmless"]["failed"],
         "something was written": log["files"]["changed"] or watch.writable,
         "a worker took more memory than it may": watch.worker > (limits.megabytes + 64) * MEBIBYTE,
-        "this process took too much memory": watch.driver > 1024 * MEBIBYTE,
+        "this process took too much memory": watch.driver - watch.start > 1024 * MEBIBYTE,
     }
     log["broken"] = [name for name, broken in checks.items() if broken]
     return log

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -24,14 +26,23 @@ Params = Annotated[Path, typer.Option(help="Settings file.")]
 DEFAULT = Path("params.yaml")
 
 
-def _run(stage: str, params: Path) -> None:
-    # A stop request must unwind, so that `finally` blocks close runs and verifier processes.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+@contextlib.contextmanager
+def _stoppable(stage: str) -> Iterator[None]:
+    """What a user can put right is told in one line; a stop request unwinds, so that `finally`
+    blocks close runs and verifier processes."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        settings = load_settings(params)
-        getattr(importlib.import_module("mrtpo.stages"), stage)(settings)
+        yield
     except (SettingsError, ValueError, FileNotFoundError) as error:
         _fail(stage, str(error))
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _run(stage: str, params: Path) -> None:
+    with _stoppable(stage):
+        settings = load_settings(params)
+        getattr(importlib.import_module("mrtpo.stages"), stage)(settings)
 
 
 def _fail(stage: str, message: str) -> NoReturn:
@@ -142,8 +153,7 @@ def score(
         _fail("score", "give either --predictions or --model")
     if model is None and (samples or limit):
         _fail("score", "--samples and --limit go with --model; see --answered")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
+    with _stoppable("score"):
         file = params or DEFAULT
         settings = load_settings(file) if params or file.is_file() else Settings()
         asked = [f"model.path={json.dumps(model)}"] if model else []
@@ -153,8 +163,6 @@ def score(
             databases=databases, samples=samples, temperature=temperature, limit=limit,
             answered=answered,
         )  # fmt: skip
-    except (SettingsError, ValueError, FileNotFoundError) as error:
-        _fail("score", str(error))
 
 
 @app.command()

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -151,10 +152,17 @@ def git() -> Callable[..., str]:
 
 
 @pytest.fixture
-def processes_of() -> Callable[[Path], list[str]]:
-    """Command lines of processes that work in a folder or below."""
+def processes_of() -> Callable[..., list[str]]:
+    """Command lines of processes that work in a folder or below; those that are about to end get
+    a few seconds for it."""
 
-    def listed(folder: Path) -> list[str]:
+    def listed(folder: Path, patience: float = 0.0) -> list[str]:
+        until = time.monotonic() + patience
+        while (found := there(folder)) and time.monotonic() < until:
+            time.sleep(0.1)
+        return found
+
+    def there(folder: Path) -> list[str]:
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():

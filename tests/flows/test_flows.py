@@ -135,7 +135,7 @@ def test_a_wrong_setting_is_told_before_any_work(server: None, project: Path) ->
 def test_a_stopped_flow_leaves_no_process(
     server: None,
     finished: Path,
-    processes_of: Callable[[Path], list[str]],
+    processes_of: Callable[..., list[str]],
 ) -> None:
     code = (
         "from flows.pipeline import pipeline\n"
@@ -153,7 +153,7 @@ def test_a_stopped_flow_leaves_no_process(
         time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     process.wait(60)
-    assert processes_of(finished) == []
+    assert processes_of(finished, patience=5.0) == []
 
 
 def test_runs_whose_process_is_gone_are_marked_and_others_are_not(
