@@ -84,8 +84,9 @@ class SQLBenchmark:
         self._files = {db_id: self._database(q) for db_id, q in one_each.items()}
         self._writer = PromptWriter(settings, questions.databases)
         suite = any(len(files) > 1 for files in self._files.values())
-        self.metrics = (*form.metrics, "spider_test_suite") if suite else form.metrics
-        self._on_main = tuple(m for m in form.metrics if m != "spider_test_suite")
+        self._on_main = form.metrics
+        on_suite = ("spider_test_suite",) if suite else ()
+        self.metrics = (*form.metrics, *on_suite, "executable")
 
     @property
     def questions(self) -> int:
