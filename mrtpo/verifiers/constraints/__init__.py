@@ -1,4 +1,4 @@
-"""Verifiable constraints on a response, by id: IFEval's 25 kinds and IFBench's 58.
+"""Verifiable constraints by id: kinds of IFEval, IFBench, IF-RLVR, MulDimIF, and exact numbers.
 
 A kind is an id with typed arguments, a sentence that states it, a checker, and where it can be told
 the spans of a response that follow or break it. Checkers are pure, and see what they need of the
@@ -24,14 +24,24 @@ from typing import TYPE_CHECKING, Any
 from mrtpo.verifiers.constraints import (
     copies,
     custom,
+    exact,
     formats,
     keywords,
     layout,
     length,
+    muldimif,
     sentences,
+    training,
     words,
 )
-from mrtpo.verifiers.constraints.kinds import ConstraintError, Kind, Span, merged, typed_arguments
+from mrtpo.verifiers.constraints.kinds import (
+    MOST_CHARACTERS,
+    ConstraintError,
+    Kind,
+    Span,
+    merged,
+    typed_arguments,
+)
 from mrtpo.verifiers.constraints.text import MissingDataError, require_data
 
 if TYPE_CHECKING:
@@ -52,13 +62,11 @@ __all__ = [
     "spans",
 ]
 
-MOST_CHARACTERS = 100_000  # of a response; a longer one is refused unread
-
-KINDS: dict[str, Kind] = {
-    id: kind
-    for module in (keywords, length, sentences, words, formats, layout, copies, custom)
-    for id, kind in module.KINDS.items()
-}
+_MODULES = (
+    keywords, length, sentences, words, formats, layout, copies, custom, training, exact,
+    muldimif,
+)  # fmt: skip
+KINDS: dict[str, Kind] = {id: kind for module in _MODULES for id, kind in module.KINDS.items()}
 
 
 @dataclass(frozen=True)

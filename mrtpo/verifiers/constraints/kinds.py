@@ -16,6 +16,7 @@ Span = tuple[int, int]
 Spans = Sequence[Span] | None
 
 RELATIONS = ("at least", "less than")
+MOST_CHARACTERS = 100_000  # of a response; a longer one is refused unread
 
 # The languages that langdetect knows, by its codes.
 LANGUAGES = {

@@ -3,58 +3,34 @@
     judge("Length", "Words", "The answer must be at most 50 words", response) -> Verdict
 
 The twelve checker classes stand by the names of the official scorer. A class reads a constraint's
-text into a typed rule once (`checker_of` keeps the last ones) and applies it to responses. What the
-official scorer cannot read is decided as it decides, and flagged (`Verdict.unparsed`).
-
+text into a typed rule once (`classes.read` keeps the last ones) and applies it to responses. What
+the official scorer cannot read is decided as it decides, and flagged (`Verdict.unparsed`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
-from mrtpo.verifiers.constraints import MOST_CHARACTERS
-from mrtpo.verifiers.constraints.kinds import Span, merged
-from mrtpo.verifiers.muldimif.json_levels import FormatJson
-from mrtpo.verifiers.muldimif.keywords import content_keywords
-from mrtpo.verifiers.muldimif.kinds import KINDS, Checker, TooMuchError, Verdict, kind_of
-from mrtpo.verifiers.muldimif.language import LanguageChinese, LanguageEnglish
-from mrtpo.verifiers.muldimif.length import LengthParagraphs, LengthSentences
-from mrtpo.verifiers.muldimif.markdown import FormatMarkdown
-from mrtpo.verifiers.muldimif.others import ContentOthers, FormatOthers
-from mrtpo.verifiers.muldimif.punctuation import ContentPunctuation
-from mrtpo.verifiers.muldimif.table import FormatTable
-from mrtpo.verifiers.muldimif.words import length_words
+from mrtpo.verifiers.constraints.kinds import MOST_CHARACTERS, Span, merged
+from mrtpo.verifiers.muldimif.classes import CLASSES, read
+from mrtpo.verifiers.muldimif.kinds import (
+    KINDS,
+    MOST_IN_TEXT,
+    Checker,
+    TooMuchError,
+    Verdict,
+    kind_of,
+)
 
 __all__ = ["CLASSES", "KINDS", "Checker", "Verdict", "checker_of", "judge", "kind_of", "spans"]
 
-MOST_IN_CONSTRAINT = 10_000
 
-CLASSES: dict[str, Callable[[str], Checker]] = {
-    "Content_Keywords": content_keywords,
-    "Content_Punctuation": ContentPunctuation,
-    "Content_Others": ContentOthers,
-    "Format_Json": FormatJson,
-    "Format_Markdown": FormatMarkdown,
-    "Format_Table": FormatTable,
-    "Format_Others": FormatOthers,
-    "Language_English": LanguageEnglish,
-    "Language_Chinese": LanguageChinese,
-    "Length_Words": length_words,
-    "Length_Sentences": LengthSentences,
-    "Length_Paragraphs": LengthParagraphs,
-}
-
-
-@functools.lru_cache(maxsize=8192)
 def checker_of(category: str, subcategory: str, constraint: str) -> Checker:
     """A constraint's checker. Raises ValueError if its kind is unknown or its text too long."""
     kind = kind_of(category, subcategory)
     if kind is None:
         raise ValueError(f"no such kind of constraint: {category!r}, {subcategory!r}")
-    if len(constraint) > MOST_IN_CONSTRAINT:
-        raise ValueError(f"a constraint of more than {MOST_IN_CONSTRAINT} characters")
-    return CLASSES[kind.checker](constraint)
+    if len(constraint) > MOST_IN_TEXT:
+        raise ValueError(f"a constraint of more than {MOST_IN_TEXT} characters")
+    return read(kind.checker, constraint)
 
 
 def judge(category: str, subcategory: str, constraint: str, response: str) -> Verdict:

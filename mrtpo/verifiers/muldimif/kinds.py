@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from mrtpo.records import Status
 from mrtpo.verifiers.constraints.kinds import Span
 
+MOST_IN_TEXT = 10_000  # characters of a constraint's text
+
 CHECKERS = (
     "Content_Keywords", "Content_Punctuation", "Content_Others",
     "Format_Json", "Format_Markdown", "Format_Table", "Format_Others",

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 import test_custom_constraints
+import test_exact_constraints
 import test_format_constraints
 import test_keyword_constraints
 import test_layout_constraints
 import test_length_constraints
+import test_muldimif_kinds
 import test_sentence_constraints
+import test_training_constraints
 import test_word_constraints
 from constraint_cases import need_data
 
@@ -32,11 +35,14 @@ CASES = {
     case.id: case
     for module in (
         test_custom_constraints,
+        test_exact_constraints,
         test_format_constraints,
         test_keyword_constraints,
         test_layout_constraints,
         test_length_constraints,
+        test_muldimif_kinds,
         test_sentence_constraints,
+        test_training_constraints,
         test_word_constraints,
     )
     for case in module.CASES
@@ -58,6 +64,22 @@ CONTENT_WITH_NOTHING = {
     "length_constraints:number_words": "it has fewer words",
     "ratio:sentence_balance": "none of each",
     "ratio:sentence_type": "none of either",
+    "count:count_unique": "no word is repeated",
+    "count:lowercase_counting": "no word is small",
+    "detectable_format:bigram_wrapping": "no two words",
+    "detectable_format:sentence_hyphens": "no sentence follows another",
+    "detectable_format:square_brackets": "no word lacks brackets",
+    "exact:no_text": "no text occurs",
+    "first_word:first_word_sent": "no sentence begins otherwise",
+    "keywords:exclude_word_harder": "no word occurs",
+    "keywords:no_adjacent_consecutive": "no word follows another",
+    "last_word:last_word_sent": "no sentence ends otherwise",
+    "letters:letter_counting": "it has fewer letters",
+    "muldimif:Length_Paragraphs": "it has fewer paragraphs",
+    "muldimif:Length_Sentences": "it has fewer sentences",
+    "muldimif:Length_Words": "it has fewer words",
+    "punctuation:punctuation_dot": "no full stop occurs",
+    "punctuation:punctuation_exclamation": "no exclamation mark occurs",
     "sentence:alliteration_increment": "no sentence follows another",
     "sentence:increment": "no sentence follows another",
     "words:consonants": "no word lacks them",
@@ -71,8 +93,8 @@ CONTENT_WITH_NOTHING = {
 }
 
 
-def test_there_are_all_kinds_of_both_benchmarks_and_each_has_an_example():
-    assert len(KINDS) == 25 + 58
+def test_there_are_all_kinds_and_each_has_an_example():
+    assert len(KINDS) == 25 + 58 + 29 + 6 + 12
     assert sorted(CASES) == sorted(KINDS)
 
 
