@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from mrtpo.config import (
+    TOOL_SOURCES,
     Data,
     Settings,
     SettingsError,
@@ -24,6 +25,7 @@ from mrtpo.config import (
     load_settings,
 )
 from mrtpo.tasks.text2sql.layouts import read_paths
+from mrtpo.tasks.tools.layouts import locate
 
 WHOLE = 64 * 2**20  # a larger file is known by its size and both ends
 END = 2**20
@@ -71,6 +73,8 @@ def _data_digest(data: Data, folder: Path) -> str:
     """Of the set's folder and of what lies elsewhere: databases, tables files."""
     databases = databases_folder(data)
     try:
+        if data.source in TOOL_SOURCES:
+            return digest(locate(data.source, folder / data_folder(data)))  # type: ignore[arg-type]
         found = read_paths(
             data.source,  # type: ignore[arg-type]
             folder / data_folder(data),

@@ -39,7 +39,14 @@ SourceName = Literal[
     "ehrsql",
     "sciencebenchmark",
     "synsql",
+    "rlla",
+    "toolace",
+    "xlam",
+    "hammer",
+    "apibank",
+    "bfcl",
 ]
+TOOL_SOURCES = ("rlla", "toolace", "xlam", "hammer", "apibank", "bfcl")
 MethodName = Literal[
     "grpo",
     "grpo_no_std",
@@ -114,8 +121,12 @@ class Data(Section):
     """Most prompts of the valid split."""
     test_prompts: Count = 400
     """Most prompts of the test split."""
-    prompt: Literal["compact", "full"] = "compact"
-    """`compact`: one line a table, for small models; `full`: DDL, the format rule."""
+    prompt: Literal["compact", "full", "chat"] = "compact"
+    """`compact`: one line a table or tool, for small models; `full`: DDL, or tools as ToolRL shows
+    them, and the format rule; `chat`: tools by the model's chat template (`task: tools`)."""
+    mistyped: Literal["drop", "keep"] = "drop"
+    """Rows of public tool-calling sets whose reference has a value of another type than its tool
+    says, as "1" for an integer."""
     max_prompt_chars: Count = 6000
     """A longer prompt is reduced step by step, each counted (see docs/data.md); one that stays too
     long fails validation (synthetic) or is dropped and counted."""
@@ -430,6 +441,11 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _combinations(self) -> Settings:
+        source = self.data.source
+        if source != "synthetic" and (source in TOOL_SOURCES) != (self.task == "tools"):
+            raise ValueError(f"data.source: {source} is no source of task {self.task}")
+        if self.data.prompt == "chat" and self.task != "tools":
+            raise ValueError("data.prompt: chat needs task tools")
         if self.data.source == "synthetic" and self.data.path is not None:
             raise ValueError("data.path has no meaning with data.source: synthetic; set it to null")
         if self.data.max_prompt_tokens is not None and self.model.path is None:

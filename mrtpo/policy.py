@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import Cache
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from mrtpo.records import Message
+from mrtpo.records import Message, template_ids
 
 CHARACTER = 4  # tokens that one character is split over, at most: its bytes
 
@@ -59,13 +59,7 @@ class Policy:
 
     def prompt_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Token ids of a conversation up to and including the assistant header."""
-        ids = self.tokenizer.apply_chat_template(
-            [{"role": m.role, "content": m.content} for m in messages],
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-        return tuple(ids)
+        return tuple(template_ids(self.tokenizer, messages))
 
     def text(self, ids: Sequence[int]) -> str:
         """A response as text, without its end token."""

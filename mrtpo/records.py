@@ -10,6 +10,7 @@ Schemas: `PROMPT_SCHEMA`, `ROLLOUT_SCHEMA`. Files are written to a temporary nam
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -25,8 +26,33 @@ Status = Literal["ok", "error", "timeout", "refused"]
 
 @dataclass(frozen=True)
 class Message:
+    """A turn. Role `tools`: no turn, but the tools for the chat template, a JSON list."""
+
     role: str
     content: str
+
+
+def template_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    """Token ids of a conversation by the tokenizer's chat template, the assistant header included.
+
+    Raises ValueError where there are tools and the template does not show any.
+    """
+    given: dict[str, Any] = {}
+    for message in messages:
+        if message.role == "tools":
+            if "tools" not in str(tokenizer.chat_template):
+                raise ValueError(
+                    "data.prompt: chat: the model's chat template has no place for tools; use full"
+                )
+            given["tools"] = json.loads(message.content)
+    ids = tokenizer.apply_chat_template(
+        [{"role": m.role, "content": m.content} for m in messages if m.role != "tools"],
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=False,
+        **given,
+    )
+    return list(ids)
 
 
 @dataclass(frozen=True)

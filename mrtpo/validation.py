@@ -3,7 +3,7 @@
 `validate_prompts` takes one row a prompt with the columns `COLUMNS` (further ones are welcome;
 extra expectations may use them):
 
-    id, split, kind, difficulty, source   as in the prompt files; source is the database id
+    id, split, kind, difficulty, source   as in the prompt files; source is a database or tool
     prompt, prompt_chars                  rendered text and its length
     reference, reference_status, reference_rows   the answer, and how running it went
     file, row                             where the prompt came from; named in errors
@@ -46,7 +46,7 @@ class Limits:
     max_prompt_chars: int | None
     splits: tuple[str, ...] = ("train", "valid", "test")
     unseen_sources: bool = False
-    """Whether train and test must not share a source (database)."""
+    """Whether train and test must not share a source (a database, a tool)."""
     largest_kind: float | None = None
     """Largest share that one kind may have within a split."""
     smallest_kind: float | None = None
@@ -192,7 +192,9 @@ def _contents(limits: Limits) -> list[Any]:
     ]
     checks += [
         ex.ExpectColumnValuesToBeInSet(
-            column=name, value_set=list(values), description=f"one of {', '.join(values)}"
+            column=name,
+            value_set=list(values),
+            description=f"one of {', '.join(values)}" if any(values) else "empty",
         )
         for name, values in limits.allowed.items()
     ]
@@ -234,7 +236,7 @@ def _contents(limits: Limits) -> list[Any]:
             ex.ExpectColumnValuesToNotMatchRegex(
                 column="splits of source",
                 regex=r"^[^(]*\+",
-                description="no database in both train and test",
+                description="no source in both train and test",
             )
         )
     if limits.reference_runs:

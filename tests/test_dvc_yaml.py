@@ -26,6 +26,13 @@ NEUTRAL = {"mrtpo", "mrtpo.config", "mrtpo.paths", "mrtpo.progress", "mrtpo.trac
 IDLE = {stage: {"mrtpo.validation", "mrtpo.data_docs"} for stage in ORDER if stage != "prepare"} | {
     "prepare": set[str]()
 }
+# Readers of public sets, which `prepare` alone uses, share code with the benchmarks.
+SET_READERS = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "mrtpo" / "benchmarks").rglob("*.py")
+}
+for stage in ("warmstart", "rollout", "attribute", "train", "evaluate"):
+    IDLE[stage] |= SET_READERS
 IDLE["train"] |= {"mrtpo.report", "mrtpo.report.credit", "mrtpo.report.curves",
                   "mrtpo.report.figures"}  # fmt: skip
 # Sections read by idle code, or that change an output only through an input (`data` → prompts).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from mrtpo.config import Settings
@@ -13,5 +14,7 @@ __all__ = ["Part", "Prepared", "Task", "Verdict", "get_task"]
 def get_task(settings: Settings, folder: Path) -> Task:
     """The task that `settings.task` names, with its prompts and databases below `folder`."""
     from mrtpo.tasks.text2sql import TextToSQL
+    from mrtpo.tasks.tools import Tools
 
-    return {"text2sql": TextToSQL}[settings.task](settings, folder)
+    tasks: dict[str, Callable[[Settings, Path], Task]] = {"text2sql": TextToSQL, "tools": Tools}
+    return tasks[settings.task](settings, folder)

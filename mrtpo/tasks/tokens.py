@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mrtpo.config import Model
-from mrtpo.records import Prompt
+from mrtpo.records import Prompt, template_ids
 
 
 def token_counter(model: Model) -> Callable[[Prompt], int]:
@@ -21,11 +21,7 @@ def token_counter(model: Model) -> Callable[[Prompt], int]:
     tokenizer = _tokenizer(str(model.path))
 
     def count(prompt: Prompt) -> int:
-        messages = [{"role": m.role, "content": m.content} for m in prompt.messages]
-        ids = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        return len(ids)
+        return len(template_ids(tokenizer, prompt.messages))
 
     return count
 

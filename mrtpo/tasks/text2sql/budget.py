@@ -67,7 +67,8 @@ class PromptWriter:
         for step, shown in reductions(schema, asked):
             prompt = build_prompt(
                 id=id, split=split, kind=kind, question=question, schema=schema, shown=shown,
-                style=self.data.prompt, reduced=step, rewards=self.rewards,
+                style=self.data.prompt,  # type: ignore[arg-type]
+                reduced=step, rewards=self.rewards,
             )  # fmt: skip
             size = self.measure(prompt)
             if size <= self.limit:

@@ -49,7 +49,7 @@ def prepare(settings: Settings, folder: Path, verifier: SQLVerifier) -> Prepared
         pools = _generated(settings, folder)
         limits = replace(limits, smallest_kind=0.03, largest_kind=0.3)
     else:
-        pools, layout = _read(settings), LAYOUTS[data.source]
+        pools, layout = _read(settings), LAYOUTS[data.source]  # type: ignore[index]
         limits = replace(
             limits, unseen_sources=layout.disjoint, filled=layout.filled,
             allowed={"difficulty": layout.difficulties} if layout.difficulties else {},

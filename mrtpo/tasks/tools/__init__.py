@@ -1,1 +1,5 @@
 """Tool calling: format and correctness of calls, as ToolRL defines them."""
+
+from mrtpo.tasks.tools.task import Tools
+
+__all__ = ["Tools"]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -72,7 +72,8 @@ class Turn:
 class Example:
     """A request in its conversation, and the reference answer to it: calls, text, or both.
 
-    `file` is relative to the folder that was read, `row` counts from 0.
+    `file` is relative to the folder that was read, `row` counts from 0. `source` is what splits
+    may have to keep apart: the tool, or the file.
     """
 
     tools: tuple[Tool, ...]
@@ -81,8 +82,9 @@ class Example:
     text: str
     file: str
     row: int
+    source: str = ""
     kind: str = ""
-    thought: str = field(default="", compare=False)
+    thought: str = ""
 
 
 def tool_from(value: Any) -> Tool:
