@@ -16,6 +16,7 @@ from mrtpo.config import Settings, load_settings
 
 ROOT = Path(__file__).parents[1]
 STAGES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+TASKS = Settings.model_fields["task"].annotation.__args__
 ORDER = ("prepare", "warmstart", "rollout", "attribute", "train", "evaluate", "benchmark",
          "report")  # fmt: skip
 # Their change cannot change an output: settings are tracked by value, the others only tell.
@@ -139,7 +140,8 @@ def used_by(stage: str) -> tuple[set[str], set[str]]:
 
 
 def declared(stage: str) -> tuple[list[Path], set[str]]:
-    deps = [ROOT / path for path in STAGES[stage]["deps"]]
+    named = [path.replace("${task}", task) for path in STAGES[stage]["deps"] for task in TASKS]
+    deps = [ROOT / path for path in dict.fromkeys(named)]
     return deps, {param for param in STAGES[stage]["params"] if isinstance(param, str)}
 
 
@@ -168,6 +170,16 @@ def test_a_stage_depends_on_no_module_that_it_does_not_use(stage: str) -> None:
     assert [d for d in code if not any(p and p.is_relative_to(d) for p in used)] == []
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_uses_no_other_task(task: str) -> None:
+    """Else its stages would have to depend on `mrtpo/tasks` as a whole."""
+    others = tuple(f"mrtpo.tasks.{other}" for other in TASKS if other != task)
+    files = sorted((ROOT / "mrtpo" / "tasks" / task).glob("*.py"))
+    assert files
+    used = {name for file in files for name in imported(tree_of(file).body)}
+    assert [name for name in used if name.startswith(others)] == []
+
+
 @pytest.mark.parametrize("stage", ORDER)
 def test_a_stage_depends_on_all_settings_that_it_reads(stage: str) -> None:
     _, params = declared(stage)
@@ -189,7 +201,8 @@ def test_every_input_is_an_output_of_an_earlier_stage_or_a_file_of_the_project()
     made: set[str] = set()
     for stage in STAGES.values():
         for dep in stage["deps"]:
-            assert dep in made or (ROOT / dep).exists(), dep
+            found = [ROOT / dep.replace("${task}", task) for task in TASKS]
+            assert dep in made or all(path.exists() for path in found), dep
         metrics = [next(iter(entry)) for entry in stage.get("metrics", [])]
         made |= {*stage["outs"], *metrics}
 
