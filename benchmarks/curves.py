@@ -1,0 +1,228 @@
+"""Methods and seeds compared on one task from one warm start, as in Fig. 4 of the paper.
+
+    python -m benchmarks.curves OUT --set task=tools --methods grpo gdpo mrtpo --seeds 0 1 2
+
+`--set` takes any setting. Prompts and the warm start are made once (the stages `prepare` and
+`warmstart`, by the seed of the settings); each run is the stages `train` and `evaluate` with its
+own method and seed, in one process of one thread. Runs live below `--work`, are skipped when they
+are done and resume when they were killed, so the same command may be given again. It fails if a
+folder there was made with other settings.
+
+Writes OUT/curves.json (settings, starting scores, one entry a run: rewards while training,
+evaluations, test scores), OUT/curves.svg (median and quartiles over seeds), and puts a table
+between the lines `<!-- curves -->` and `<!-- /curves -->` of `--page`, if one is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from benchmarks.step import machine
+from mrtpo.config import Settings, load_settings, with_overrides
+
+DONE = "done.json"
+MARKS = ("<!-- curves -->", "<!-- /curves -->")
+HIDDEN = ("undecided/", "gain/")
+
+
+def stages(folder: Path, settings: Settings, names: Sequence[str], work: Path) -> None:
+    """Run stages in `folder` as a workspace, unless that was done with the same settings.
+
+    Raises ValueError if the folder holds other settings.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    params, text = folder / "params.yaml", yaml.safe_dump(settings.model_dump(), sort_keys=False)
+    if params.is_file() and params.read_text() != text:
+        raise ValueError(f"{params}: made with other settings; choose another --work, or delete it")
+    params.write_text(text)
+    if (folder / DONE).is_file():
+        return
+    surroundings = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    surroundings["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")))
+    )
+    # One store for all: making its tables takes ten seconds.
+    surroundings["MLFLOW_TRACKING_URI"] = f"sqlite:///{work.resolve()}/mlflow.db"
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "benchmarks.curves", "--stages", *names]
+    with open(folder / "log.txt", "a") as log:
+        code = subprocess.run(command, cwd=folder, env=surroundings, stdout=log, stderr=log)
+    if code.returncode:
+        raise RuntimeError(f"{folder}: {', '.join(names)} failed; see {folder / 'log.txt'}")
+    spent = {"seconds": round(time.monotonic() - begun, 1)}
+    (folder / DONE).write_text(json.dumps(spent) + "\n")
+
+
+def run_stages(names: Sequence[str]) -> None:
+    """The stages in this process, in the current folder."""
+    import torch
+
+    from mrtpo import stages as all_stages
+
+    torch.set_num_threads(1)
+    settings = load_settings()
+    for name in names:
+        getattr(all_stages, name)(settings)
+
+
+def branch(folder: Path, start: Path) -> None:
+    """A workspace with the prompts and the policy of `start`."""
+    for name in ("data/prompts", "models/warmstart"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to((start / name).resolve(), target_is_directory=True)
+
+
+def record(folder: Path, method: str, seed: int) -> dict[str, Any]:
+    """What a finished run gave."""
+    history = pd.read_csv(folder / "reports/train/history.csv")
+    evaluations = pd.read_csv(folder / "reports/train/evaluations.csv")
+    evaluated = json.loads((folder / "metrics/evaluate.json").read_text())
+    trained = json.loads((folder / "metrics/train.json").read_text())
+    kept = [
+        name
+        for name in history.columns
+        if (name.startswith("reward/") and name.endswith("/mean")) or name == "response/length"
+    ]
+    test = {k: v for k, v in evaluated.items() if not isinstance(v, dict)}
+    return {
+        "method": method, "seed": seed, **json.loads((folder / DONE).read_text()),
+        "best_step": trained["best_step"],
+        "trusted": {name: gain["trusted"] for name, gain in trained["gain"].items()},
+        "test": {k: round(v, 4) for k, v in test.items()},
+        "history": _columns(history[["step", *kept]]),
+        "evaluations": _columns(evaluations),
+    }  # fmt: skip
+
+
+def _columns(frame: pd.DataFrame) -> dict[str, list[float | None]]:
+    """Rounded columns; what was not measured is None."""
+    return {
+        str(name): [None if pd.isna(value) else round(float(value), 4) for value in frame[name]]
+        for name in frame.columns
+        if not str(name).startswith(HIDDEN)
+    }
+
+
+def frame_of(runs: Sequence[dict[str, Any]], name: str) -> pd.DataFrame:
+    """History or evaluations of all runs, one under the other, with their method and seed."""
+    frames = [pd.DataFrame(r[name]).assign(method=r["method"], seed=r["seed"]) for r in runs]
+    return pd.concat(frames, ignore_index=True)
+
+
+def figure_of(runs: Sequence[dict[str, Any]], path: Path) -> None:
+    """Rewards while training and evaluations, median and quartiles over seeds."""
+    import matplotlib
+
+    from mrtpo.report.figures import training_curves
+
+    figure = training_curves(frame_of(runs, "history"), frame_of(runs, "evaluations"))
+    with matplotlib.rc_context({"svg.hashsalt": path.name}):
+        figure.savefig(path, metadata={"Date": None, "Creator": None})
+
+
+def table(result: dict[str, Any]) -> str:
+    """Test scores as Markdown: median over seeds and, behind it, the least and the most."""
+    runs = result["runs"]
+    names = [n for n in runs[0]["test"] if n not in ("prompts",) and "undecided/" not in n]
+    names = [n for n in names if n not in ("truncated", "sampled/truncated")]
+    lines = [
+        f"{len(runs)} runs of {result['steps']} steps from one warm start; "
+        f"{runs[0]['test']['prompts']:.0f} test prompts; median over seeds (least to most).",
+        "",
+        f"| method | seeds | {' | '.join(names)} |",
+        "|---" * (len(names) + 2) + "|",
+    ]
+    methods = dict.fromkeys(run["method"] for run in runs)
+    for method in methods:
+        mine = [run for run in runs if run["method"] == method]
+        cells = [_spread([run["test"][name] for run in mine]) for name in names]
+        lines.append(f"| {method} | {len(mine)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _spread(values: Sequence[float]) -> str:
+    digits = 1 if max(map(abs, values)) >= 10 else 3
+    middle, low, high = statistics.median(values), min(values), max(values)
+    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def fill(page: Path, text: str) -> None:
+    """Put `text` between the marks of a page. Raises ValueError if it has none."""
+    before, opened, rest = page.read_text().partition(MARKS[0])
+    _, closed, after = rest.partition(MARKS[1])
+    if not opened or not closed:
+        raise ValueError(f"{page}: has no lines {MARKS[0]} and {MARKS[1]}")
+    page.write_text(f"{before}{opened}\n{text}\n{closed}{after}")
+
+
+def compare(options: argparse.Namespace) -> None:
+    """All runs, then the record, the figure and the table; also after each run, as far as it is."""
+    settings = with_overrides(load_settings(options.params), options.set)
+    work = options.work or Path("runs") / f"curves-{settings.task}"
+    start = work / "start"
+    stages(start, settings, ("prepare", "warmstart"), work)
+    result: dict[str, Any] = {
+        "task": settings.task, "steps": settings.train.steps, "changed": options.set,
+        "machine": machine(),
+        "start": json.loads((start / "metrics/warmstart.json").read_text()),
+        "runs": [],
+    }  # fmt: skip
+    for seed in options.seeds:
+        for method in options.methods:
+            folder = work / f"{method}-{seed}"
+            own = with_overrides(settings, [f"train.method={method}", f"seed={seed}"])
+            branch(folder, start)
+            stages(folder, own, ("train", "evaluate"), work)
+            result["runs"].append(record(folder, method, seed))
+            print(f"{method} {seed}: {json.dumps(result['runs'][-1]['test'])}", flush=True)
+            write(result, options)
+
+
+def write(result: dict[str, Any], options: argparse.Namespace) -> None:
+    order = {method: at for at, method in enumerate(options.methods)}
+    ordered = sorted(result["runs"], key=lambda run: (order[run["method"]], run["seed"]))
+    options.out.mkdir(parents=True, exist_ok=True)
+    whole = result | {"runs": ordered}
+    (options.out / "curves.json").write_text(json.dumps(whole) + "\n")
+    figure_of(ordered, options.out / "curves.svg")
+    if options.page:
+        fill(options.page, table(whole))
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, nargs="?", help="folder of the record and the figure")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--set", nargs="+", default=[], metavar="SECTION.KEY=VALUE")
+    parser.add_argument("--methods", nargs="+", default=["grpo", "gdpo", "mrtpo"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--work", type=Path, help="folder of the runs [runs/curves-<task>]")
+    parser.add_argument("--page", type=Path, help="Markdown page that holds the table")
+    parser.add_argument("--stages", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if not options.out and not options.stages:
+        parser.error("name the folder OUT")
+    return options
+
+
+if __name__ == "__main__":
+    given = parse()
+    if given.stages:
+        run_stages(given.stages)
+    else:
+        compare(given)
