@@ -12,7 +12,9 @@ from typing import Any
 
 import mrtpo
 
-NAMES = ("pipeline", "prepare", "rollout", "attribute", "train", "evaluate", "benchmark")
+NAMES = (
+    "pipeline", "prepare", "rollout", "attribute", "train", "evaluate", "benchmark", "explore",
+)  # fmt: skip
 
 
 def main() -> int:
@@ -30,6 +32,7 @@ def main() -> int:
     from flows.attribute import attribute
     from flows.benchmark import benchmark
     from flows.evaluate import evaluate
+    from flows.explore import explore
     from flows.lost import mark_lost_runs
     from flows.pipeline import pipeline
     from flows.prepare import prepare
@@ -40,7 +43,7 @@ def main() -> int:
     for label in mark_lost_runs(state_folder(workspace_root())):
         print(f"{label}: was killed, may be retried", flush=True)
     flows: list[Flow[..., Any]] = [
-        pipeline, prepare, rollout, attribute, train, evaluate, benchmark,
+        pipeline, prepare, rollout, attribute, train, evaluate, benchmark, explore,
     ]  # fmt: skip
     deployments = [
         RunnerDeployment.from_flow(

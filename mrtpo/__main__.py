@@ -165,6 +165,41 @@ def score(
         )  # fmt: skip
 
 
+Source = Annotated[
+    Path | None,
+    typer.Argument(help="A run's folder, an attribution file, or rollouts. [default: here]"),
+]
+Replaying = Annotated[
+    str | None,
+    typer.Option("--model", help="The policy that sampled the rollouts: folder, GGUF, hub id."),
+]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting, as replay.distance=js; repeatable.")
+]
+OwnParams = Annotated[Path | None, typer.Option(help="Settings file. [default: the run's own]")]
+
+
+@app.command()
+def explore(
+    source: Source = None,
+    out: Annotated[Path | None, typer.Option(help="The page.")] = None,
+    model: Replaying = None,
+    params: OwnParams = None,
+    changes: Changes = None,
+) -> None:
+    """Write a page in which the credit of every response can be looked at."""
+    if not (source or out or model or changes):
+        return _run("explore", params or DEFAULT)
+    from mrtpo.paths import EXPLORER
+    from mrtpo.report.explorer import write_explorer
+    from mrtpo.report.opening import opened
+
+    with _stoppable("explore"):
+        found = opened(source, params, changes or [], model)
+        file = write_explorer(out or EXPLORER, found, found.settings.report.responses)
+        print(f"explore: {file}")
+
+
 @app.command()
 def report(params: Params = DEFAULT) -> None:
     """Write the self-contained HTML report."""

@@ -403,10 +403,13 @@ class Benchmark(Section):
 
 
 class Report(Section):
-    """The stage `report`."""
+    """The stages `explore` and `report`."""
 
     examples: Count = 6
     """Responses shown as heat maps."""
+
+    responses: Count = 512
+    """Responses in the explorer, at most."""
 
 
 class Tracking(Section):

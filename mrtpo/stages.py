@@ -216,6 +216,19 @@ def benchmark(settings: Settings) -> None:
         log.finish_metrics({name: found.scores for name, found in summaries.items()}, "benchmark")
 
 
+def explore(settings: Settings) -> None:
+    """Write the page in which the credit of every response can be looked at."""
+    from mrtpo.report.explorer import write_explorer
+    from mrtpo.report.source import read_attribution
+    from mrtpo.tracking import RunLog
+
+    write_explorer(paths.EXPLORER, read_attribution(settings), settings.report.responses)
+    about = json.loads((paths.POLICY / "training.json").read_text())
+    with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
+        log.figure(paths.EXPLORER)
+    print(f"explore: {paths.EXPLORER}")
+
+
 def report(settings: Settings) -> None:
     """Write the HTML report."""
     from mrtpo.report.html import write_report

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 STAGES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 TASKS = Settings.model_fields["task"].annotation.__args__
 ORDER = ("prepare", "warmstart", "rollout", "attribute", "train", "evaluate", "benchmark",
-         "report")  # fmt: skip
+         "explore", "report")  # fmt: skip
 # Their change cannot change an output: settings are tracked by value, the others only tell.
 NEUTRAL = {"mrtpo", "mrtpo.config", "mrtpo.paths", "mrtpo.progress", "mrtpo.tracking",
            "mrtpo.runs", "mrtpo.mlflow_store"}  # fmt: skip
@@ -38,8 +38,8 @@ IDLE["train"] |= {"mrtpo.report", "mrtpo.report.credit", "mrtpo.report.curves",
                   "mrtpo.report.figures"}  # fmt: skip
 # Sections read by idle code, or that change an output only through an input (`data` → prompts).
 IDLE_SETTINGS = {
-    stage: {"tracking", "data"} for stage in ORDER if stage not in ("prepare", "report")
-} | {"prepare": {"tracking"}, "report": {"tracking"}}
+    stage: {"tracking", "data"} for stage in ORDER if stage not in ("prepare", "explore", "report")
+} | {"prepare": {"tracking"}, "explore": {"tracking"}, "report": {"tracking"}}
 IDLE_KEYS = {"evaluate.batch_size"}  # how many prompts are decoded at once changes no score
 IDLE_SETTINGS["rollout"] |= {"replay", "train"}  # the attribution half of mrtpo.rollouts
 

@@ -28,6 +28,18 @@ def as_rows(table: pd.DataFrame | Iterable[Row]) -> list[Row]:
     return table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
 
 
+def filed(row: Row) -> str:
+    """What figures of a row go under: the reward, or its label where prompts differ in theirs."""
+    return row.get("label") or row["reward"]
+
+
+def heading(row: Row) -> str:
+    """What a row is about: the reward, or its constraint where prompts differ in theirs."""
+    if filed(row) == row["reward"]:
+        return str(row["reward"])
+    return str(row.get("information") or filed(row)).removeprefix("- ")
+
+
 def weights(row: Row) -> list[float]:
     """Token weights; 1 everywhere where the replay was skipped."""
     found = list(row["weight"])

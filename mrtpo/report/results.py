@@ -20,6 +20,7 @@ from mrtpo import paths
 from mrtpo.config import Settings
 from mrtpo.mlflow_store import flatten
 from mrtpo.records import read_rows
+from mrtpo.report.source import prompts_of, question
 from mrtpo.tracking import PastRun, other_runs
 
 PREDICTION_COLUMNS = (
@@ -57,7 +58,7 @@ def read_results(settings: Settings, root: Path = Path()) -> Results:
         history=_table(root / paths.HISTORY / "history.csv"),
         evaluations=_table(root / paths.HISTORY / "evaluations.csv"),
         attribution=rows,
-        questions=_questions(root / paths.PROMPTS, {row["prompt_id"] for row in rows}),
+        questions=_questions(root, {row["prompt_id"] for row in rows}),
         runs=_runs(settings),
         origin=_origin(root / paths.POLICY / "training.json"),
     )
@@ -72,18 +73,10 @@ def _metrics(folder: Path) -> dict[str, dict[str, Any]]:
     return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in files}
 
 
-def _questions(folder: Path, wanted: set[str]) -> dict[str, dict[str, str]]:
+def _questions(root: Path, wanted: set[str]) -> dict[str, dict[str, str]]:
     """Question and reference of the prompts that are wanted."""
-    found: dict[str, dict[str, str]] = {}
-    for file in sorted(folder.glob("*.parquet")) if wanted else []:
-        for row in read_rows(file):
-            if row["id"] in wanted:
-                text = row["messages"][-1]["content"]
-                payload = json.loads(row["payload"] or "{}")
-                question = payload.get("question") or text.rpartition("Question: ")[2]
-                question = question.partition("\n\n")[0]
-                found[row["id"]] = {"question": question, "reference": row["reference"]}
-    return found
+    found = {prompt.id: question(prompt) for prompt in prompts_of(root, wanted)}
+    return {id: {"question": q.question, "reference": q.reference} for id, q in found.items()}
 
 
 def _origin(file: Path) -> dict[str, str]:

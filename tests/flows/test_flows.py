@@ -24,6 +24,7 @@ from prefect.utilities.callables import parameter_schema
 from flows.attribute import attribute
 from flows.benchmark import benchmark
 from flows.evaluate import evaluate
+from flows.explore import explore
 from flows.locks import run_lock
 from flows.lost import mark_lost_runs
 from flows.pipeline import pipeline
@@ -35,7 +36,8 @@ from flows.workspace import run_label
 from mrtpo.config import Settings
 
 FLOWS: dict[str, Flow[..., Any]] = {
-    flow.name: flow for flow in (pipeline, prepare, rollout, attribute, train, evaluate, benchmark)
+    flow.name: flow
+    for flow in (pipeline, prepare, rollout, attribute, train, evaluate, benchmark, explore)
 }
 
 
