@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -198,6 +198,35 @@ def explore(
         found = opened(source, params, changes or [], model)
         file = write_explorer(out or EXPLORER, found, found.settings.report.responses)
         print(f"explore: {file}")
+
+
+@app.command()
+def explain(
+    source: Source = None,
+    prompt: Annotated[
+        str | None, typer.Option(help="Its id. [default: the response most worth a look]")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(help="Which of its responses.")] = None,
+    reward: Annotated[str | None, typer.Option(help="One reward. [default: all]")] = None,
+    show: Annotated[
+        Literal["advantage", "weight", "distance"], typer.Option(help="What the colours tell.")
+    ] = "advantage",
+    top: Annotated[int, typer.Option(min=0, help="Tokens listed.")] = 5,
+    model: Replaying = None,
+    params: OwnParams = None,
+    changes: Changes = None,
+) -> None:
+    """Print one response as heat maps: which tokens each reward is about."""
+    from rich.console import Console
+
+    from mrtpo.report import terminal
+    from mrtpo.report.opening import opened
+    from mrtpo.report.source import pick
+
+    with _stoppable("explain"):
+        found = opened(source, params, changes or [], model)
+        rows = pick(found, prompt, sample)
+        terminal.explain(Console(highlight=False), found, rows, show, reward, top)
 
 
 @app.command()

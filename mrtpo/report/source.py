@@ -11,7 +11,7 @@ from typing import Any
 from mrtpo import paths
 from mrtpo.config import Settings
 from mrtpo.records import Prompt, read_prompts, read_rows
-from mrtpo.report.credit import Row
+from mrtpo.report.credit import Row, examples
 from mrtpo.runs import model_name
 
 TASKS = {
@@ -101,7 +101,10 @@ def _information(prompt: Prompt, settings: Settings) -> dict[str, str]:
 
 
 def pick(found: Attributed, prompt: str | None, sample: int | None) -> list[Row]:
-    """The rows of one response. Raises ValueError that names those that there are."""
+    """The rows of one response; the one most worth a look where neither is given. Raises ValueError
+    that names the prompts that there are."""
+    if prompt is None and sample is None and found.rows:
+        return examples(found.rows, 1)[0]
     own = found.responses()
     fitting = [
         rows
