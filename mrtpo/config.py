@@ -385,6 +385,9 @@ class Benchmark(Section):
     """Folder that holds each by its name; null means `$MRTPO_DATA`."""
     databases: str | None = None
     """Folder of databases, where they are not beside the questions."""
+    tools: Literal["bfcl", "compact", "full", "chat"] = "bfcl"
+    """How a policy is shown the functions of BFCL: by BFCL's own prompt, as `data.prompt` of these
+    names shows tools, or by the model's chat template, which then says how calls are written."""
     limit: Count | None = None
     """Only so many questions of each, drawn by the seed; null: all."""
     samples: Annotated[int, Field(ge=0)] = 0

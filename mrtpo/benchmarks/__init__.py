@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, str] = {
     "sciencebenchmark": _SQL,
     "synsql": _SQL,
     "bfcl": "mrtpo.benchmarks.bfcl.score",
+    "rlla": "mrtpo.benchmarks.rlla",
     "ifeval": _IFEVAL,
     "ifbench": _IFEVAL,
     "muldimif": "mrtpo.benchmarks.muldimif",

@@ -1,8 +1,13 @@
-"""What a model is asked: BFCL's default prompt in own words, or tools for a chat template.
+"""What a model is asked: BFCL's default prompt in own words, ToolRL's, or by its chat template.
 
-`messages` puts a system message with the rule and the functions as JSON before those of the
-question; a system message of the question follows the rule. `tools` is what chat templates take as
-`tools=`: JSON Schema types, `any` without a type.
+`messages` has these forms:
+
+    bfcl           a system message with the rule and the functions as JSON before those of the
+                   question; a system message of the question follows the rule
+    compact, full  as the task `tools` asks (`mrtpo.tasks.tools.prompts`), so that a policy trained
+                   on it is asked as it was trained; full is in ToolRL's manner
+    chat           the functions are handed to the chat template (`tools=`), with JSON Schema types
+                   and `any` without a type; it says how calls are written
 
 As in the official set-up, a function says which language it is of, and all arguments of Java and
 JavaScript functions are text: source in that language.
@@ -11,11 +16,14 @@ JavaScript functions are text: source in that language.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from mrtpo.benchmarks.bfcl.questions import Question
 from mrtpo.records import Message
-from mrtpo.tasks.tools.schema import function_object, tool_from
+from mrtpo.tasks.tools.prompts import messages_of
+from mrtpo.tasks.tools.schema import Example, Turn, function_object, tool_from
+
+Form = Literal["bfcl", "compact", "full", "chat"]
 
 RULE = """\
 You answer requests by composing calls of the functions below. Call one or several of them, with the
@@ -31,8 +39,25 @@ The functions, as JSON:
 _LANGUAGES = {"python": "Python 3", "java": "Java 8", "javascript": "JavaScript"}
 
 
-def messages(question: Question) -> tuple[Message, ...]:
-    """The messages of the first turn, with the rule before them."""
+def messages(question: Question, form: Form = "bfcl") -> tuple[Message, ...]:
+    """The messages of the first turn and the functions.
+
+    Raises ValueError naming the question, but for `bfcl`, at a function without a valid schema.
+    """
+    if form != "bfcl":
+        try:
+            functions = tools(question)
+        except ValueError as error:
+            raise ValueError(f"{question.file}: row {question.row} (from 0): {error}") from None
+        if form == "chat":
+            shown = Message("tools", json.dumps(functions, ensure_ascii=False))
+            return (shown, *question.turns[0])
+        example = Example(
+            tuple(map(tool_from, functions)),
+            tuple(Turn(message.role, message.content) for message in question.turns[0]),
+            (), "", question.file, question.row,
+        )  # fmt: skip
+        return tuple(messages_of(example, functions, form))
     asked = list(question.turns[0])
     system = RULE + json.dumps(documents(question), indent=1, ensure_ascii=False)
     if asked and asked[0].role == "system":

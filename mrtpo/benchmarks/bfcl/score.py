@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrtpo.benchmarks.base import Answer, Judged, Summary, json_rows, numbered, tally
+from mrtpo.benchmarks.bfcl import prompts
 from mrtpo.benchmarks.bfcl.check import Fault, check_calls, well_formed
 from mrtpo.benchmarks.bfcl.decode import Form, decode, too_deep
-from mrtpo.benchmarks.bfcl.prompts import messages
 from mrtpo.benchmarks.bfcl.questions import (
     AST,
     IRRELEVANCE,
@@ -64,13 +64,22 @@ class Given:
 
 
 class Bfcl:
-    """`form`: how responses are decoded. `underscored`: the model writes `_` for a name's dots."""
+    """`form`: how responses are decoded. `underscored`: the model writes `_` for a name's dots.
+    `shown`: how functions are shown."""
 
     name = "bfcl"
     metrics = ("valid", "format")
 
-    def __init__(self, folder: Folder, form: Form = "auto", *, underscored: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        form: Form = "auto",
+        *,
+        underscored: bool = False,
+        shown: prompts.Form = "bfcl",
+    ) -> None:
         self.folder, self.form, self.underscored = folder, form, underscored
+        self.shown: prompts.Form = shown
         self._place = {question.id: i for i, question in enumerate(folder.questions)}
 
     @property
@@ -83,7 +92,7 @@ class Bfcl:
     def prompt(self, question: int) -> Prompt:
         asked = self.folder.questions[question]
         return Prompt(
-            asked.id, "test", asked.category, "", "bfcl", messages(asked), (),
+            asked.id, "test", asked.category, "", "bfcl", prompts.messages(asked, self.shown), (),
             json.dumps(asked.answers), "{}",
         )  # fmt: skip
 
@@ -253,4 +262,4 @@ def open_benchmark(name: str, folder: Path, settings: Settings, databases: Path 
     """Read the question files. Raises ValueError naming file, row and field."""
     if databases is not None:
         raise ValueError("--databases: BFCL has none")
-    return Bfcl(read_folder(folder))
+    return Bfcl(read_folder(folder), shown=settings.benchmark.tools)

@@ -209,6 +209,29 @@ def test_questions_without_a_row_have_failed_and_are_counted(tmp_path):
     assert summary.counts["unanswered"] == 1
 
 
+def test_a_question_is_asked_as_the_policy_was_trained():
+    asked = question("simple_python")
+    (user,) = messages(asked, "compact")
+    assert user.content == "a.f(x:integer)\nRequest: Add 1."
+    system, user = messages(asked, "full")
+    assert "<tool_call>" in system.content and "1. Name: a.f\n" in system.content
+    assert user.content == "Dialogue:\n<user> Add 1. </user>"
+
+
+def test_functions_go_to_the_chat_template_as_tools():
+    asked = question("simple_python")
+    shown, *rest = messages(asked, "chat")
+    assert (shown.role, json.loads(shown.content)) == ("tools", tools(asked))
+    assert tuple(rest) == asked.turns[0]
+
+
+def test_a_function_that_no_chat_can_show_names_its_row():
+    parameters = {"type": "dict", "properties": {"x": {"type": "integer", "minimum": "a"}}}
+    broken = question("simple_python", functions=({**FUNCTION, "parameters": parameters},))
+    with pytest.raises(ValueError, match=r"row 0 \(from 0\): tool a.f: parameters: .*minimum"):
+        messages(broken, "full")
+
+
 def test_the_prompt_has_the_rule_the_functions_and_the_questions_own_messages():
     asked = question("simple_python")
     system, user = messages(asked)
