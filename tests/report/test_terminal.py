@@ -26,9 +26,9 @@ def shown(prompt: str = "synthetic-0000", **options: Any) -> str:
 
 def test_the_response_stands_there_once_for_each_reward_with_credit() -> None:
     plain = COLOUR.sub("", shown(top=0))
-    response = [line.strip() for line in RESPONSE.splitlines()]
-    for line in response:
-        assert plain.count(line) == 3, line
+    lines = [line.strip().removesuffix("↵") for line in plain.splitlines()]
+    for line in RESPONSE.splitlines():
+        assert lines.count(line) == 3, line
     assert "Who?" in plain and "SELECT 1" in plain
 
 
