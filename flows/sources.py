@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from mrtpo.config import (
+    INSTRUCT_SOURCES,
     TOOL_SOURCES,
     Data,
     Settings,
@@ -24,6 +25,7 @@ from mrtpo.config import (
     databases_folder,
     load_settings,
 )
+from mrtpo.tasks.instruct.layouts import locate as locate_instructions
 from mrtpo.tasks.text2sql.layouts import read_paths
 from mrtpo.tasks.tools.layouts import locate
 
@@ -73,6 +75,8 @@ def _data_digest(data: Data, folder: Path) -> str:
     """Of the set's folder and of what lies elsewhere: databases, tables files."""
     databases = databases_folder(data)
     try:
+        if data.source in INSTRUCT_SOURCES:
+            return digest(locate_instructions(data.source, folder / data_folder(data)))
         if data.source in TOOL_SOURCES:
             return digest(locate(data.source, folder / data_folder(data)))  # type: ignore[arg-type]
         found = read_paths(

@@ -45,8 +45,14 @@ SourceName = Literal[
     "hammer",
     "apibank",
     "bfcl",
+    "if_rlvr",
+    "muldimif",
+    "recast",
+    "hir",
+    "composed",
 ]
 TOOL_SOURCES = ("rlla", "toolace", "xlam", "hammer", "apibank", "bfcl")
+INSTRUCT_SOURCES = ("if_rlvr", "muldimif", "recast", "hir", "composed")
 MethodName = Literal[
     "grpo",
     "grpo_no_std",
@@ -103,7 +109,7 @@ class Data(Section):
     """Where prompts come from: generated here, or a public set; see docs/data.md."""
     path: str | None = None
     """The set's folder, one that holds it, or a hub id; null: `$MRTPO_DATA/<source>`, else
-    `$MRTPO_DATA`."""
+    `$MRTPO_DATA`. With `task: instruct` also a file."""
     revision: str | None = None
     """Commit, tag or branch of the hub id in `path`; needed with one."""
     databases_path: str | None = None
@@ -127,6 +133,10 @@ class Data(Section):
     mistyped: Literal["drop", "keep"] = "drop"
     """Rows of public tool-calling sets whose reference has a value of another type than its tool
     says, as "1" for an integer."""
+    fewest_constraints: Annotated[int, Field(ge=1, le=12)] = 1
+    """Fewest constraints that a prompt gets (composed)."""
+    most_constraints: Annotated[int, Field(ge=1, le=12)] = 12
+    """Most constraints that a prompt gets (composed)."""
     max_prompt_chars: Count = 6000
     """A longer prompt is reduced step by step, each counted (see docs/data.md); one that stays too
     long fails validation (synthetic) or is dropped and counted."""
@@ -448,8 +458,14 @@ class Settings(Section):
     @model_validator(mode="after")
     def _combinations(self) -> Settings:
         source = self.data.source
-        if source != "synthetic" and (source in TOOL_SOURCES) != (self.task == "tools"):
+        own = {"tools": TOOL_SOURCES, "instruct": INSTRUCT_SOURCES}
+        task = next((task for task, sources in own.items() if source in sources), "text2sql")
+        if source != "synthetic" and task != self.task:
             raise ValueError(f"data.source: {source} is no source of task {self.task}")
+        if source == "composed" and self.data.path is None:
+            raise ValueError("data.source: composed needs data.path, the prompts to compose onto")
+        if self.data.fewest_constraints > self.data.most_constraints:
+            raise ValueError("data.fewest_constraints must not exceed data.most_constraints")
         if self.data.prompt == "chat" and self.task != "tools":
             raise ValueError("data.prompt: chat needs task tools")
         if self.data.source == "synthetic" and self.data.path is not None:
@@ -550,10 +566,13 @@ def load_settings(path: Path | str = "params.yaml") -> Settings:
 
 
 def data_folder(data: Data) -> Path:
-    """The folder of an external data source; a hub id is downloaded. Raises `SettingsError`."""
+    """The folder of an external data source, or the file of one for `task: instruct`.
+
+    A hub id is downloaded. Raises `SettingsError`.
+    """
     if data.path is not None:
         folder = _expanded(data.path)
-        if not folder.is_dir() and is_hub_id(data.path):
+        if not folder.exists() and is_hub_id(data.path):
             return _from_hub(data.path, data.revision)
     elif root := os.environ.get("MRTPO_DATA"):
         folder = Path(root) / data.source
@@ -563,7 +582,7 @@ def data_folder(data: Data) -> Path:
             f"data.source is {data.source}: set data.path to its folder, "
             "or the environment variable MRTPO_DATA to the folder that holds it"
         )
-    if not folder.is_dir():
+    if not folder.is_dir() and not (folder.is_file() and data.source in INSTRUCT_SOURCES):
         raise SettingsError(f"data.path: {folder} is not a folder")
     return folder
 

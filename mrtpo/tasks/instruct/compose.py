@@ -75,20 +75,6 @@ def compose(
     )
 
 
-def compose_all(
-    prompts: Sequence[str], fewest: int, most: int, seed: int, kinds: Sequence[str] = tuple(RECIPES)
-) -> list[Composition]:
-    """Each prompt with between `fewest` and `most` constraints, as many as chance will have it.
-
-    What prompt i gets depends on the seed and i alone.
-    """
-    found = []
-    for i, prompt in enumerate(prompts):
-        rng = random.Random(f"compose {seed} {i}")
-        found.append(compose(prompt, rng.randint(fewest, most), rng, kinds))
-    return found
-
-
 def compatible(constraints: Sequence[Constraint]) -> bool:
     """Whether constraints of the palette can be followed together, by its table and in numbers."""
     ids = [found.id for found in constraints]

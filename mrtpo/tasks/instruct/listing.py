@@ -20,7 +20,7 @@ def listed(prompt: str, sentences: Sequence[str], heading: str = HEADING) -> tup
     text = "\n".join([prompt.rstrip(), "", heading, *lines])
     for line in lines:
         if text.count(line) != 1:
-            raise ValueError(f"stated more than once: {line[2:]!r:.80}")
+            raise ValueError(f"{line[2:]!r:.80} is stated more than once")
     return text, lines
 
 

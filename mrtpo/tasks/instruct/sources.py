@@ -23,7 +23,7 @@ import ast
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,6 @@ from mrtpo.verifiers.constraints import Constraint, ConstraintError, constraint
 from mrtpo.verifiers.muldimif import kind_of
 
 MOST_LITERAL = 20_000  # characters of a Python literal that is read
-SUFFIXES = (".json", ".jsonl", ".parquet")
 
 Make = Callable[[], Constraint]
 
@@ -54,7 +53,8 @@ class Checked:
 class Sample:
     """A prompt with its constraints. The last message is the user's.
 
-    `bare` is its text without any constraint; None where they cannot be told apart.
+    `bare` is its text without any constraint; None where they cannot be told apart. `row` counts
+    the file's rows from 0.
     """
 
     id: str
@@ -62,11 +62,13 @@ class Sample:
     constraints: tuple[Checked, ...]
     bare: str | None = None
     level: str = ""
+    file: str = ""
+    row: int = 0
 
 
 @dataclass
 class Samples:
-    """What a file holds. `dropped` and `unchecked` count rows and constraints by reason."""
+    """What files hold. `dropped` and `unchecked` count rows and constraints by reason."""
 
     form: str
     samples: list[Sample] = field(default_factory=list)
@@ -74,66 +76,55 @@ class Samples:
     unchecked: Counter[str] = field(default_factory=Counter)
 
 
-class _Useless(Exception):
+class Useless(Exception):
     """A row that nothing can be learnt from; the reason is counted."""
 
 
-def read_samples(path: Path) -> Samples:
-    """The samples of a file, or of the training files in a folder.
+def read_samples(files: Sequence[Path], form: str | None = None) -> Samples:
+    """The samples of files of one form; without `form`, of that of the first file.
 
-    Raises ValueError naming file, row and field at what is malformed, and where no row is of use.
+    Raises ValueError naming file, row and field at what is malformed, at rows of another form, and
+    where no row is of use.
     """
-    found: Samples | None = None
-    for file in training_files(path):
-        form = form_of(file)
-        found = found or Samples(form)
-        if form != found.form:
-            raise ValueError(f"{file}: its rows are of the form {form}, others of {found.form}")
-        for read in _each(file, form, found):
+    found = Samples(form or form_of(files[0]))
+    for file in files:
+        if (other := form_of(file)) != found.form:
+            raise ValueError(f"{file}: its rows are of the form {other}, not {found.form}")
+        for row, read in _each(file, found.form, found):
             try:
-                found.samples.append(read())
-            except _Useless as reason:
+                found.samples.append(replace(read(), file=str(file), row=row))
+            except Useless as reason:
                 found.dropped[str(reason)] += 1
-    assert found is not None
     if not found.samples:
         counts = ", ".join(f"{reason}: {n}" for reason, n in found.dropped.most_common(5))
-        raise ValueError(f"{path}: no row is of use ({counts})")
+        raise ValueError(f"{', '.join(map(str, files))}: no row is of use ({counts})")
     return found
-
-
-def training_files(path: Path) -> list[Path]:
-    """The file itself; of a folder those with "train" in their name or path below it, else all.
-
-    Raises ValueError where there is none.
-    """
-    if path.is_file():
-        return [path]
-    found = [file for file in sorted(path.rglob("*")) if file.suffix in SUFFIXES and file.is_file()]
-    train = [file for file in found if "train" in str(file.relative_to(path)).lower()]
-    if not found:
-        raise ValueError(f"{path}: no file that ends in {', '.join(SUFFIXES)}")
-    return train or found
 
 
 def form_of(file: Path) -> str:
     """Raises ValueError naming the fields that are there, where no form has them."""
+    if form := known_form(file):
+        return form
     _, first = next(iter(read_rows(file)))
-    for form, (needed, _) in _FORMS.items():
-        if needed <= set(first):
-            return form
     known = "; ".join(f"{form}: {', '.join(sorted(n))}" for form, (n, _) in _FORMS.items())
     raise ValueError(f"{file}: row 0 (from 0): fields {', '.join(first)} are of no known form "
                      f"({known})")  # fmt: skip
 
 
-def _each(file: Path, form: str, into: Samples) -> Iterator[Callable[[], Sample]]:
+def known_form(file: Path) -> str | None:
+    """The form whose fields the first row has, if there is one."""
+    _, first = next(iter(read_rows(file)))
+    return next((form for form, (needed, _) in _FORMS.items() if needed <= set(first)), None)
+
+
+def _each(file: Path, form: str, into: Samples) -> Iterator[tuple[int, Callable[[], Sample]]]:
     if form == "muldimif":
-        for row in read_muldimif(file):
-            yield partial(_muldimif, row, into)
+        for number, row in enumerate(read_muldimif(file)):
+            yield number, partial(_muldimif, row, into)
         return
     reader = _FORMS[form][1]
     for number, values in read_rows(file):
-        yield partial(reader, file, number, values, into)
+        yield number, partial(reader, file, number, values, into)
 
 
 def _checked(given: Sequence[tuple[Make, str]], into: Samples) -> list[Checked]:
@@ -150,11 +141,11 @@ def _checked(given: Sequence[tuple[Make, str]], into: Samples) -> list[Checked]:
         else:
             found.append(made)
     if not found:
-        raise _Useless("nothing that can be checked")
+        raise Useless("nothing that can be checked")
     return found
 
 
-def _messages(file: Path, row: int, values: Values, name: str) -> tuple[Message, ...]:
+def messages_of(file: Path, row: int, values: Values, name: str) -> tuple[Message, ...]:
     given = values.get(name)
     if not isinstance(given, list):
         raise bad_field(file, row, name, "expected a list of messages")
@@ -168,7 +159,7 @@ def _messages(file: Path, row: int, values: Values, name: str) -> tuple[Message,
     while found and found[-1].role != "user":
         found.pop()
     if not found or not found[-1].content.strip():
-        raise _Useless("no message of the user")
+        raise Useless("no message of the user")
     return tuple(found)
 
 
@@ -178,7 +169,7 @@ def _stated(text: str, prompt: str) -> str:
 
 
 def _if_rlvr(file: Path, row: int, values: Values, into: Samples) -> Sample:
-    messages = _messages(file, row, values, "messages")
+    messages = messages_of(file, row, values, "messages")
     prompt = messages[-1].content
     truth = values.get("ground_truth")
     if isinstance(truth, list) and truth:
@@ -206,7 +197,7 @@ def _if_rlvr(file: Path, row: int, values: Values, into: Samples) -> Sample:
 def _literal(file: Path, row: int, text: str) -> Any:
     """The first item of a Python literal list, or JSON; that item may be JSON again."""
     if len(text) > MOST_LITERAL:
-        raise _Useless(f"ground_truth of more than {MOST_LITERAL} characters")
+        raise Useless(f"ground_truth of more than {MOST_LITERAL} characters")
     found: Any = text
     for _ in range(3):
         if isinstance(found, list) and found:
@@ -329,7 +320,7 @@ def _hir(file: Path, row: int, values: Values, into: Samples) -> Sample:
         made = _makers(file, row, truth)
     else:
         into.unchecked["code, or asks for a judge"] += len(criteria)
-        raise _Useless("nothing that can be checked")
+        raise Useless("nothing that can be checked")
     if len(made) != len(criteria):
         raise bad_field(file, row, "criteria", f"{len(criteria)}, but {len(made)} rules")
     inside = [_stated(text, prompt) for text in criteria]

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mrtpo.tasks.instruct.sources import form_of, read_samples, training_files
+from mrtpo.tasks.instruct.layouts import locate, split_files
+from mrtpo.tasks.instruct.sources import form_of, read_samples
 from mrtpo.verifiers.constraints import Constraint
 
 COMMA = Constraint("punctuation:no_comma", {})
@@ -19,7 +20,7 @@ NUMBERS = Constraint("count:numbers", {"N": 2})
 def read(tmp_path, *rows):
     file = tmp_path / "train.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_samples(file)
+    return read_samples([file])
 
 
 def asked(text):
@@ -109,12 +110,17 @@ def test_parquet_of_several_files_in_a_folder(tmp_path):
         table = pa.Table.from_pylist([rlvr(str([TWO]), key=f"k{shard}")])
         pq.write_table(table, tmp_path / "data" / f"train-0000{shard}.parquet")
     pq.write_table(pa.Table.from_pylist([{"a": 1}]), tmp_path / "data" / "test.parquet")
-    assert [s.id for s in read_samples(tmp_path).samples] == ["k0", "k1"]
+    files = split_files(tmp_path)
+    found = read_samples(files["train"]).samples
+    assert [(s.id, Path(s.file).name, s.row) for s in found] == [
+        ("k0", "train-00000.parquet", 0), ("k1", "train-00001.parquet", 0),
+    ]  # fmt: skip
+    assert [file.name for file in files["test"]] == ["test.parquet"]
 
 
 def test_a_folder_without_files_and_a_file_of_no_known_form(tmp_path):
-    with pytest.raises(ValueError, match=r"no file that ends in \.json, \.jsonl, \.parquet"):
-        training_files(tmp_path)
+    with pytest.raises(ValueError, match=r"no \*\.json, .* is there, nor below recast, RECAST-30K"):
+        locate("recast", tmp_path)
     file = tmp_path / "a.jsonl"
     file.write_text('{"question": 1}\n')
     with pytest.raises(ValueError, match="fields question are of no known form"):
@@ -225,7 +231,7 @@ def test_hir_rows_whose_criteria_are_in_the_prompt_stay_as_they_are(tmp_path):
     ],
 )
 def test_real_files(file, form, rows, bare, again):
-    found = read_samples(Path(os.environ["MRTPO_DATA"]) / file)
+    found = read_samples([Path(os.environ["MRTPO_DATA"]) / file])
     assert (found.form, len(found.samples), found.dropped) == (form, rows, {})
     assert sum(sample.bare is not None for sample in found.samples) == bare
     assert found.unchecked.total() == found.unchecked["the same once more"] == again

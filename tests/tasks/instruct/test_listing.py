@@ -22,7 +22,7 @@ def test_each_line_stands_in_the_text_once_and_can_be_taken_out():
      ("Tea?", ["Be kind", "Be kind to all"])],
 )  # fmt: skip
 def test_what_would_stand_there_twice_is_refused(prompt, sentences):
-    with pytest.raises(ValueError, match="stated more than once: 'Be kind"):
+    with pytest.raises(ValueError, match="'Be kind"):
         listed(prompt, sentences)
 
 
