@@ -134,29 +134,60 @@ def figure_of(runs: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def table(result: dict[str, Any]) -> str:
-    """Test scores as Markdown: median over seeds and, behind it, the least and the most."""
+    """The start, and test scores: median over seeds and, behind it, the least and the most."""
     runs = result["runs"]
-    names = [n for n in runs[0]["test"] if n not in ("prompts",) and "undecided/" not in n]
+    names = [n for n in runs[0]["test"] if n != "prompts" and not n.startswith("undecided/")]
     names = [n for n in names if n not in ("truncated", "sampled/truncated")]
     lines = [
-        f"{len(runs)} runs of {result['steps']} steps from one warm start; "
-        f"{runs[0]['test']['prompts']:.0f} test prompts; median over seeds (least to most).",
-        "",
+        *start_lines(result["start"]), "",
+        f"{len(runs)} runs of {result['steps']} steps from this start, {_minutes(runs)} each; "
+        f"{runs[0]['test']['prompts']:.0f} test prompts; median over seeds (least to most):", "",
         f"| method | seeds | {' | '.join(names)} |",
         "|---" * (len(names) + 2) + "|",
-    ]
-    methods = dict.fromkeys(run["method"] for run in runs)
-    for method in methods:
+    ]  # fmt: skip
+    for method in dict.fromkeys(run["method"] for run in runs):
         mine = [run for run in runs if run["method"] == method]
         cells = [_spread([run["test"][name] for run in mine]) for name in names]
         lines.append(f"| {method} | {len(mine)} | {' | '.join(cells)} |")
+    replayed = [run for run in runs if run["trusted"]]
+    if replayed:
+        counts = [
+            f"{name} {sum(run['trusted'][name] for run in replayed)}"
+            for name in replayed[0]["trusted"]
+        ]
+        lines += [
+            "",
+            f"Runs with replay: {len(replayed)}; their last check found a gain from what is told "
+            f"in: {', '.join(counts)}.",
+        ]
     return "\n".join(lines)
 
 
+def start_lines(start: dict[str, Any]) -> list[str]:
+    """Scores of the warm start by what it is told: information on a reward must raise it."""
+    names = [n for n in start["train"] if n != "truncated" and not n.startswith("undecided/")]
+    rows = [("train, sampled", start["train"])]
+    rows += [(f"the same, told {name}", scores) for name, scores in sorted(start["told"].items())]
+    rows += [("valid, sampled", start["valid"]), ("valid, greedy", start["valid_greedy"])]
+    return [
+        "The starting policy:", "", f"| prompts | {' | '.join(names)} |",
+        "|---" * (len(names) + 1) + "|",
+        *(f"| {label} | {' | '.join(_number(scores[n]) for n in names)} |"
+          for label, scores in rows),
+    ]  # fmt: skip
+
+
+def _minutes(runs: Sequence[dict[str, Any]]) -> str:
+    return f"{statistics.median(run['seconds'] for run in runs) / 60:.1f} minutes"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
 def _spread(values: Sequence[float]) -> str:
-    digits = 1 if max(map(abs, values)) >= 10 else 3
-    middle, low, high = statistics.median(values), min(values), max(values)
-    return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    low, high = _number(min(values)), _number(max(values))
+    return f"{_number(statistics.median(values))} ({low} to {high})"
 
 
 def fill(page: Path, text: str) -> None:

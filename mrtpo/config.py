@@ -186,6 +186,9 @@ class Warmstart(Section):
     """Peak rate, after a linear warm-up and before a cosine decay."""
     told: Share = 0.5
     """Chance of each information block to stand in a training prompt."""
+    copying: Annotated[int, Field(ge=0)] | None = None
+    """Steps before these in which a decoder that begins with heads for it learns to copy from its
+    context (`mrtpo/induction.py`); 0: neither; null: the task's own."""
     noise: dict[str, Share] | None = None
     """Chance, by reward, that a demonstration errs in each thing it checks, such as each name in a
     query, when that is not told; null: the task's own."""

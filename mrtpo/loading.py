@@ -162,8 +162,10 @@ def new_tokenizer(texts: Iterable[str], vocab_size: int, words: Sequence[str]) -
     return fast
 
 
-def new_policy(tokenizer: Any, settings: Model, max_positions: int, seed: int) -> Policy:
-    """The small decoder with fresh weights."""
+def new_policy(
+    tokenizer: Any, settings: Model, max_positions: int, seed: int, theta: float = 1e4
+) -> Policy:
+    """The small decoder with fresh weights; `theta` is the base of its rotary angles."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=settings.hidden_size,
@@ -176,6 +178,7 @@ def new_policy(tokenizer: Any, settings: Model, max_positions: int, seed: int) -
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

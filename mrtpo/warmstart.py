@@ -1,5 +1,8 @@
 """Supervised start of the small decoder.
 
+First it may learn to copy (`warmstart.copying`), from random tokens: names and values are copied,
+and demonstrations alone teach that late.
+
 Each training prompt carries each reward's information at random, and its demonstration is
 faultless in what is told and errs at times in what is not (`tasks.base.Task.demonstration`). So
 the policy starts half-way and can use what the replay puts into its context. The loss is the mean
@@ -27,6 +30,7 @@ from mrtpo import checkpoint
 from mrtpo.config import Settings
 from mrtpo.contexts import chosen_information, informed
 from mrtpo.evaluation import evaluate
+from mrtpo.induction import THETA, look_back, repeating
 from mrtpo.loading import new_policy, new_tokenizer
 from mrtpo.policy import Policy
 from mrtpo.progress import Progress
@@ -36,6 +40,7 @@ from mrtpo.tasks import Task
 CHECKPOINT_EVERY = 100
 DEALT = 8
 PROBED = 128
+COPIES = 32  # sequences a step of copying
 
 
 def tokenizer_texts(prompts: Sequence[Prompt], task: Task, seed: int) -> list[str]:
@@ -53,7 +58,19 @@ def start(settings: Settings, prompts: Sequence[Prompt], task: Task) -> Policy:
     """A fresh policy with its tokenizer."""
     texts = tokenizer_texts(prompts, task, settings.seed)
     tokenizer = new_tokenizer(texts, settings.model.vocab_size, task.words)
-    return new_policy(tokenizer, settings.model, max_positions=2048, seed=settings.seed)
+    copies = copying_of(task, settings) > 0
+    policy = new_policy(
+        tokenizer, settings.model, max_positions=2048, seed=settings.seed,
+        theta=THETA if copies else 1e4,
+    )  # fmt: skip
+    if copies:
+        look_back(policy.model, settings.seed)
+    return policy
+
+
+def copying_of(task: Task, settings: Settings) -> int:
+    """Steps of copying: `warmstart.copying`, or the task's own."""
+    return task.copying if settings.warmstart.copying is None else settings.warmstart.copying
 
 
 def noise_of(task: Task, settings: Settings) -> dict[str, float]:
@@ -161,6 +178,29 @@ class Optimizers:
             member.load_state_dict(state)
 
 
+def taught_to_copy(policy: Policy, steps: int, settings: Settings) -> None:
+    """`steps` of random sequences that repeat a part of themselves; the loss is on the repetition.
+
+    The rate rises over twenty steps and falls over the second half.
+    """
+    model, peak = policy.model, settings.warmstart.learning_rate
+    optimizer = Optimizers(model)
+    generator = torch.Generator().manual_seed(settings.seed)
+    known = len(policy.tokenizer)
+    model.train()
+    with Progress("copying", steps) as progress:
+        for step in range(steps):
+            ids_BL, start = repeating(known, COPIES, generator)
+            ids_BL = ids_BL.to(policy.device)
+            labels_BL = ids_BL.clone()
+            labels_BL[:, :start] = -100
+            loss = response_loss(model, ids_BL, torch.ones_like(ids_BL), labels_BL)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step(peak * min(1.0, (step + 1) / 20, 2 * (steps - step) / steps))
+            progress.update(step + 1, {"loss": loss.item()}, show={"loss": loss.item()})
+
+
 def response_loss(model: Any, ids_BL: Tensor, mask_BL: Tensor, labels_BL: Tensor) -> Tensor:
     """Mean cross-entropy over labelled tokens; only their positions are projected."""
     hidden_BLD = model.base_model(input_ids=ids_BL, attention_mask=mask_BL).last_hidden_state
@@ -210,7 +250,10 @@ def supervised(
     model, warm = policy.model, settings.warmstart
     optimizer = Optimizers(model)
     step, value = 0, float("nan")
-    if found := checkpoint.completed(root):
+    found = checkpoint.completed(root)
+    if not found and (copying := copying_of(task, settings)):
+        taught_to_copy(policy, copying, settings)
+    if found:
         saved = checkpoint.restore(found[-1], model, optimizer)
         step, value = saved["step"], saved["loss"]
     hand = None

@@ -131,6 +131,7 @@ class Letters:
     reward_names: tuple[str, ...] = ("letter", "plain")
     metric_names: tuple[str, ...] = ("short",)
     words: tuple[str, ...] = ()
+    copying = 0
     noise = MappingProxyType({"letter": 0.5})
     best_metric = "plain"
 

@@ -13,20 +13,34 @@ from mrtpo.report.curves import curves
 
 def run(method: str, seed: int, score: float) -> dict:
     return {
-        "method": method, "seed": seed,
+        "method": method, "seed": seed, "seconds": 90.0,
+        "trusted": {"format": score > 0.5} if method == "mrtpo" else {},
         "test": {"format": score, "sampled/format": score / 2, "truncated": 0.0, "prompts": 40},
         "history": {"step": [1.0, 2.0], "reward/format/mean": [0.0, score]},
     }  # fmt: skip
 
 
+SCORES = {"format": 0.5, "response_length": 31.4, "truncated": 0.0}
+START = {"train": SCORES, "valid": SCORES, "valid_greedy": SCORES,
+         "told": {"format": SCORES | {"format": 0.9}}}  # fmt: skip
 RUNS = [run("gdpo", 0, 0.5), run("gdpo", 1, 0.9), run("gdpo", 2, 0.6), run("mrtpo", 0, 1.0)]
 
 
 def test_the_table_has_the_median_and_the_range_over_seeds():
-    text = table({"steps": 30, "runs": RUNS})
+    text = table({"steps": 30, "runs": RUNS, "start": START})
     assert "| method | seeds | format | sampled/format |" in text
     assert "| gdpo | 3 | 0.600 (0.500 to 0.900) | 0.300 (0.250 to 0.450) |" in text
     assert "| mrtpo | 1 | 1.000 (1.000 to 1.000) |" in text
+    assert "Runs with replay: 1; their last check found a gain" in text
+    assert "in: format 1." in text
+    assert "4 runs of 30 steps from this start, 1.5 minutes each" in text
+
+
+def test_the_start_is_shown_by_what_it_is_told():
+    text = table({"steps": 30, "runs": RUNS, "start": START})
+    assert "| prompts | format | response_length |" in text
+    assert "| train, sampled | 0.500 | 31.4 |" in text
+    assert "| the same, told format | 0.900 | 31.4 |" in text
 
 
 def test_curves_of_all_runs_are_one_frame_by_method_and_seed():

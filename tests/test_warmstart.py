@@ -15,13 +15,16 @@ import torch
 from helpers import Letters, number_policy, prompt, text_policy, tiny_settings, weights_equal
 
 from mrtpo import checkpoint, warmstart
-from mrtpo.config import Settings
+from mrtpo.config import Model, Settings
+from mrtpo.induction import THETA, look_back, repeating
+from mrtpo.loading import new_policy
 from mrtpo.warmstart import (
     DEALT,
     Optimizers,
     Row,
     backward,
     collate,
+    copying_of,
     dealt,
     example,
     noise_of,
@@ -29,6 +32,7 @@ from mrtpo.warmstart import (
     response_loss,
     start,
     supervised,
+    taught_to_copy,
     tokenizer_texts,
 )
 
@@ -50,6 +54,32 @@ def test_without_named_noise_the_tasks_own_counts(
     noise: dict[str, float] | None, used: float
 ) -> None:
     assert noise_of(Letters(), settings(noise=noise)).get("letter", 0.0) == used
+
+
+@pytest.mark.parametrize(("copying", "used"), [(None, 0), (3, 3)])
+def test_steps_of_copying_are_the_tasks_own_or_those_asked_for(
+    copying: int | None, used: int
+) -> None:
+    assert copying_of(Letters(), settings(copying=copying)) == used
+
+
+def test_a_decoder_that_begins_with_heads_for_it_learns_to_copy() -> None:
+    asked = settings(copying=40).model_copy(update={"model": Model(vocab_size=300, device="cpu")})
+    losses = {}
+    for copies in (True, False):
+        tokenizer = text_policy().tokenizer
+        policy = new_policy(tokenizer, asked.model, 128, seed=0, theta=THETA)
+        if copies:
+            look_back(policy.model, 0)
+        taught_to_copy(policy, 40, asked)
+        ids_BL, start = repeating(len(tokenizer), 16, torch.Generator().manual_seed(9))
+        labels_BL = ids_BL.clone()
+        labels_BL[:, :start] = -100
+        with torch.no_grad():
+            losses[copies] = float(
+                response_loss(policy.model, ids_BL, torch.ones_like(ids_BL), labels_BL)
+            )
+    assert losses[True] < losses[False] - 1.0
 
 
 def test_a_batch_is_padded_on_the_right_and_labels_responses_and_what_is_told() -> None:

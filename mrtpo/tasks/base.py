@@ -43,8 +43,9 @@ class Prepared:
 
 
 class Task(Protocol):
-    """`words` are strings that the small policy's tokenizer keeps whole. `noise` and `best_metric`
-    stand in where `warmstart.noise` and `train.best_metric` are null."""
+    """`words` are strings that the small policy's tokenizer keeps whole. `copying`, `noise` and
+    `best_metric` stand in where `warmstart.copying`, `warmstart.noise` and `train.best_metric` are
+    null."""
 
     @property
     def reward_names(self) -> tuple[str, ...]: ...
@@ -54,6 +55,9 @@ class Task(Protocol):
 
     @property
     def words(self) -> tuple[str, ...]: ...
+
+    @property
+    def copying(self) -> int: ...
 
     @property
     def noise(self) -> dict[str, float]: ...

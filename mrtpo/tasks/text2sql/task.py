@@ -42,6 +42,7 @@ NOISE = {"format": 0.08, "executability": 0.025, "execution": 0.03}
 class TextToSQL:
     name = "text2sql"
     words = (*TAGS, *FENCES)
+    copying = 0
     noise = NOISE
     best_metric = "sampled/execution"
 

@@ -36,11 +36,10 @@ Pair = tuple[str, str]  # verb, thing
 
 @dataclass(frozen=True)
 class Argument:
-    """`kind` as the catalogue writes it; `phrase` is how a request says it."""
+    """`kind` as the catalogue writes it."""
 
     name: str
     kind: str
-    phrase: str
     required: bool
 
 
@@ -88,24 +87,20 @@ def make_spec(pair: Pair, rng: random.Random, nested: bool | None = None) -> Spe
         chosen = chosen[:1] + [c for c in chosen[1:] if nested or c[1][0] not in "[{"]
     chosen = chosen[: rng.randint(2, 3)]
     names, arguments = set[str](), []
-    for at, (options, kind, phrase) in enumerate(chosen):
+    for at, (options, kind) in enumerate(chosen):
         name = rng.choice([option for option in options if option not in names] or options)
         if name in names:
             continue
         names.add(name)
-        arguments.append(Argument(name, kind, phrase, required=at == 0 or rng.random() < 0.5))
+        arguments.append(Argument(name, kind, required=at == 0 or rng.random() < 0.5))
     rng.shuffle(arguments)
     arguments.sort(key=lambda argument: not argument.required)
     return Spec(verb, thing, f"{thing}.{rng.choice(VERBS[verb])}", tuple(arguments))
 
 
-def _split(text: str) -> tuple[list[str], str, str]:
-    names, _, rest = text.partition("=")
-    if rest[0] == "{":
-        end = rest.index("}") + 1
-        return names.split("|"), rest[:end], rest[end + 1 :]
-    kind, _, phrase = rest.partition(":")
-    return names.split("|"), kind, phrase
+def _split(text: str) -> tuple[list[str], str]:
+    names, _, kind = text.partition("=")
+    return names.split("|"), kind
 
 
 def tool_of(spec: Spec) -> Tool:
@@ -147,14 +142,16 @@ def _value(kind: str, rng: random.Random) -> Any:
 
 
 def said(argument: Argument, value: Any) -> str:
-    """How a request says an argument's value: words in quotes, as they are to be copied."""
+    """How a request says an argument: its name, and words in quotes, as they are to be copied."""
     if isinstance(value, bool):
-        return argument.phrase.split("/")[0 if value else 1]
-    if isinstance(value, dict):
-        return argument.phrase.format(**{name: _quoted(entry) for name, entry in value.items()})
-    if isinstance(value, list):
-        return argument.phrase.format(" and ".join(map(_quoted, value)))
-    return argument.phrase.format(_quoted(value))
+        words = "yes" if value else "no"
+    elif isinstance(value, dict):
+        words = " of ".join(map(_quoted, value.values()))
+    elif isinstance(value, list):
+        words = " and ".join(map(_quoted, value))
+    else:
+        words = _quoted(value)
+    return f"{argument.name} {words}"
 
 
 def _quoted(value: Any) -> str:
@@ -171,10 +168,10 @@ def _filled(
         if (a.required or (nested and a.kind[0] in "[{") or rng.random() < 0.5)
         and a.name != without
     ]
+    rng.shuffle(chosen)
     values = {argument.name: _value(argument.kind, rng) for argument in chosen}
     phrases = [said(argument, values[argument.name]) for argument in chosen]
-    rng.shuffle(phrases)
-    return values, " ".join(phrases)
+    return values, ", ".join(phrases)
 
 
 _OPENINGS = ("{}.", "Please {}.", "Could you {}?", "I want to {}.", "Can you {}?", "{}, please.")
@@ -191,7 +188,8 @@ _QUESTIONS = (
 
 
 def _asked(spec: Spec, phrases: str, rng: random.Random) -> str:
-    return f"{rng.choice(VERBS[spec.verb])} {_a(spec.thing)} {phrases}".strip()
+    words = f"{rng.choice(VERBS[spec.verb])} {_a(spec.thing)}"
+    return f"{words} with {phrases}" if phrases else words
 
 
 def _a(noun: str) -> str:
@@ -223,11 +221,11 @@ def _example(
         if kind == "parallel":
             values, phrases = _filled(first, rng)
             calls.append(Call(first.name, values))
-            words += f" and another {phrases}"
+            words += f"; and another with {phrases}"
         elif kind == "several":
             values, phrases = _filled(second, rng)
             calls.append(Call(second.name, values))
-            words += f" and {_asked(second, phrases, rng)}"
+            words += f"; and {_asked(second, phrases, rng)}"
     plain = not any(isinstance(value, list | dict) for c in calls for value in c.arguments.values())
     if kind == "nested" and plain:
         return None
