@@ -190,12 +190,12 @@ def _spread(values: Sequence[float]) -> str:
     return f"{_number(statistics.median(values))} ({low} to {high})"
 
 
-def fill(page: Path, text: str) -> None:
+def fill(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
     """Put `text` between the marks of a page. Raises ValueError if it has none."""
-    before, opened, rest = page.read_text().partition(MARKS[0])
-    _, closed, after = rest.partition(MARKS[1])
+    before, opened, rest = page.read_text().partition(marks[0])
+    _, closed, after = rest.partition(marks[1])
     if not opened or not closed:
-        raise ValueError(f"{page}: has no lines {MARKS[0]} and {MARKS[1]}")
+        raise ValueError(f"{page}: has no lines {marks[0]} and {marks[1]}")
     page.write_text(f"{before}{opened}\n{text}\n{closed}{after}")
 
 
