@@ -16,15 +16,16 @@ from torch import Tensor
 
 WORD = re.compile(r"\w+|[^\w\s]+")
 
-# No quantifier gives back what it took, and what is scanned in vain is at most one name after a
-# `<`: the time is linear in the text.
+# After a repeated group nothing can fail, so none is gone back into, and what is scanned in vain is
+# at most one name after a `<`: the time is linear in the text. No group is possessive: before
+# Python 3.11.5 such a group keeps part of a failed match (gh-106052).
 LEXEME = re.compile(
     r"""
       </?[^\W\d][\w-]*+/?>                           # a tag
-    | '(?:[^'\\\n]|''|\\[^\n]?)*+'?                  # strings: closed, or up to the line's end
-    | "(?:[^"\\\n]|""|\\[^\n]?)*+"?
-    | `(?:[^`\\\n]|``|\\[^\n]?)*+`?
-    | (?:\d++(?:\.\d++)?+|\.\d++)(?:[eE][+-]?\d++)?+ # a number
+    | '(?:[^'\\\n]|''|\\[^\n]?)*'?                   # strings: closed, or up to the line's end
+    | "(?:[^"\\\n]|""|\\[^\n]?)*"?
+    | `(?:[^`\\\n]|``|\\[^\n]?)*`?
+    | (?:\d++(?:\.\d++)?|\.\d++)(?:[eE][+-]?\d++)?   # a number
     | [^\W\d]\w*+                                    # a name or keyword
     | ->>|->|>=|<=|<>|!=|==|\|\||::                  # operators of several characters
     | \S

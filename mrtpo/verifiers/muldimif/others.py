@@ -19,9 +19,7 @@ _N = one_of(ONE_TO_TEN)
 _SHORT = 200  # characters of a short blurb
 _MEDIUM = 400
 _XML_FENCE = "```xml"
-_TAG = re.compile(
-    r"<\s*+[a-zA-Z_:][\w:.-]*+(?:\s++[a-zA-Z_:][\w:.-]*+=['\"][^'\"]*+['\"])*+\s*+/?>"
-)
+_TAG = re.compile(r"<\s*+[a-zA-Z_:][\w:.-]*+(?:\s++[a-zA-Z_:][\w:.-]*+=['\"][^'\"]*+['\"])*\s*+/?>")
 _ATTRIBUTE = re.compile(r"\w=['\"][^'\"]*['\"]")
 _BULLET = re.compile(r"^[^\S\n]*+[-*]", re.MULTILINE)
 _NUMBER_POINT = re.compile(r"^[^\S\n]*+\d+\.", re.MULTILINE)
