@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +136,7 @@ def figure_of(runs: Sequence[dict[str, Any]], path: Path) -> None:
 def table(result: dict[str, Any]) -> str:
     """The start, and test scores: median over seeds and, behind it, the least and the most."""
     runs = result["runs"]
-    names = [n for n in runs[0]["test"] if n != "prompts" and not n.startswith("undecided/")]
-    names = [n for n in names if n not in ("truncated", "sampled/truncated")]
+    names = tabled(runs[0]["test"])
     lines = [
         *start_lines(result["start"]), "",
         f"{len(runs)} runs of {result['steps']} steps from this start, {_minutes(runs)} each; "
@@ -165,7 +164,7 @@ def table(result: dict[str, Any]) -> str:
 
 def start_lines(start: dict[str, Any]) -> list[str]:
     """Scores of the warm start by what it is told: information on a reward must raise it."""
-    names = [n for n in start["train"] if n != "truncated" and not n.startswith("undecided/")]
+    names = tabled(start["train"])
     rows = [("train, sampled", start["train"])]
     rows += [(f"the same, told {name}", scores) for name, scores in sorted(start["told"].items())]
     rows += [("valid, sampled", start["valid"]), ("valid, greedy", start["valid_greedy"])]
@@ -175,6 +174,12 @@ def start_lines(start: dict[str, Any]) -> list[str]:
         *(f"| {label} | {' | '.join(_number(scores[n]) for n in names)} |"
           for label, scores in rows),
     ]  # fmt: skip
+
+
+def tabled(scores: Iterable[str]) -> list[str]:
+    """The scores that tables show."""
+    left_out = ("prompts", "truncated", "sampled/truncated")
+    return [name for name in scores if name not in left_out and not name.startswith("undecided/")]
 
 
 def _minutes(runs: Sequence[dict[str, Any]]) -> str:

@@ -18,7 +18,7 @@ def explore(
     log_every: int = 10,
     stage_minutes: float | None = None,
 ) -> State[None] | None:
-    """Write the credit explorer and the figures of the paper.
+    """Write the credit explorer.
 
     Attribution and training are taken as they are. With every setting left empty this works in the
     workspace; otherwise isolated, kept as a branch.

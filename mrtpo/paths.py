@@ -23,7 +23,6 @@ HISTORY = Path("reports/train")  # train: history.csv, evaluations.csv, curves.p
 PREDICTIONS = Path("data/predictions/predictions.parquet")  # evaluate
 BENCHMARKS = Path("data/benchmarks")  # benchmark: <name>.jsonl and what goes with it
 EXPLORER = Path("reports/explorer.html")  # explore
-FIGURES = Path("reports/figures")  # explore: the paper's figures, PNG, SVG and their data
 REPORT = Path("reports/report.html")  # report
 METRICS = Path("metrics")  # <stage>.json
 

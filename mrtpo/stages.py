@@ -38,6 +38,12 @@ def read_split(split: str) -> list[Any]:
     return prompts
 
 
+def training_state() -> Path:
+    """Where the training of the policy at hand kept its state, its MLflow run among it."""
+    about = json.loads((paths.POLICY / "training.json").read_text())
+    return paths.state_root() / f"train-{about['fingerprint']}"
+
+
 def prepare(settings: Settings) -> None:
     """Make or read the data set, validate it, and only then put it in place."""
     import pandas as pd
@@ -175,8 +181,7 @@ def evaluate(settings: Settings) -> None:
     write_parquet(paths.PREDICTIONS, rows, prediction_schema(task))
     groups = by_group(prompts, scores.rollouts)
     write_metrics("evaluate", {**scores.metrics, "prompts": len(prompts), "groups": groups})
-    about = json.loads((paths.POLICY / "training.json").read_text())
-    with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
+    with RunLog.reopen(settings, training_state()) as log:
         log.finish_metrics(scores.metrics)
     passes = (*task.reward_names, *task.metric_names)
     shown = ", ".join(f"{name} {scores.metrics[name]:.3f}" for name in passes)
@@ -211,8 +216,7 @@ def benchmark(settings: Settings) -> None:
     shutil.rmtree(state)
     metrics = {name: found.headline() for name, found in summaries.items()}
     write_metrics("benchmark", {"benchmarks": len(names), **metrics})
-    about = json.loads((paths.POLICY / "training.json").read_text())
-    with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
+    with RunLog.reopen(settings, training_state()) as log:
         log.finish_metrics({name: found.scores for name, found in summaries.items()}, "benchmark")
 
 
@@ -223,8 +227,7 @@ def explore(settings: Settings) -> None:
     from mrtpo.tracking import RunLog
 
     write_explorer(paths.EXPLORER, read_attribution(settings), settings.report.responses)
-    about = json.loads((paths.POLICY / "training.json").read_text())
-    with RunLog.reopen(settings, paths.state_root() / f"train-{about['fingerprint']}") as log:
+    with RunLog.reopen(settings, training_state()) as log:
         log.figure(paths.EXPLORER)
     print(f"explore: {paths.EXPLORER}")
 

@@ -198,7 +198,8 @@ def taught_to_copy(policy: Policy, steps: int, settings: Settings) -> None:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step(peak * min(1.0, (step + 1) / 20, 2 * (steps - step) / steps))
-            progress.update(step + 1, {"loss": loss.item()}, show={"loss": loss.item()})
+            value = {"loss": loss.item()}
+            progress.update(step + 1, value, show=value)
 
 
 def response_loss(model: Any, ids_BL: Tensor, mask_BL: Tensor, labels_BL: Tensor) -> Tensor:
@@ -250,12 +251,11 @@ def supervised(
     model, warm = policy.model, settings.warmstart
     optimizer = Optimizers(model)
     step, value = 0, float("nan")
-    found = checkpoint.completed(root)
-    if not found and (copying := copying_of(task, settings)):
-        taught_to_copy(policy, copying, settings)
-    if found:
+    if found := checkpoint.completed(root):
         saved = checkpoint.restore(found[-1], model, optimizer)
         step, value = saved["step"], saved["loss"]
+    elif copying := copying_of(task, settings):
+        taught_to_copy(policy, copying, settings)
     hand = None
     model.train()
     with (

@@ -9,10 +9,11 @@ dropped and counted, for what they ask might be against what is composed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from mrtpo.records import Message
-from mrtpo.tasks.instruct.sources import Sample, Samples, Useless, known_form, messages_of
+from mrtpo.tasks.instruct.sources import Sample, Samples, known_form, messages_of
 from mrtpo.tasks.instruct.sources import read_samples as read_constrained
 from mrtpo.tasks.rows import Values, field_text, read_rows
 
@@ -28,14 +29,8 @@ def read_questions(files: Sequence[Path]) -> Samples:
             _bare_of(file, found)
             continue
         for row, values in read_rows(file):
-            try:
-                found.samples.append(_question(file, row, values))
-            except Useless as reason:
-                found.dropped[str(reason)] += 1
-    if not found.samples:
-        counts = ", ".join(f"{reason}: {n}" for reason, n in found.dropped.most_common(5))
-        raise ValueError(f"{', '.join(map(str, files))}: no row is of use ({counts})")
-    return found
+            found.take(file, row, partial(_question, file, row, values))
+    return found.needed(files)
 
 
 def _bare_of(file: Path, into: Samples) -> None:
@@ -55,12 +50,12 @@ def _question(file: Path, row: int, values: Values) -> Sample:
             text = field_text(file, row, values, name)
             if name == "instruction" and (more := values.get("input")):
                 text = f"{text}\n\n{more}"
-            return Sample(str(row), (Message("user", text),), (), text, "", str(file), row)
+            return Sample(str(row), (Message("user", text),), (), text)
     for name in TURNS:
         if name in values:
             messages = messages_of(file, row, values, name)
             text = messages[-1].content.strip()
-            return Sample(str(row), messages, (), text, "", str(file), row)
+            return Sample(str(row), messages, (), text)
     fields = ", ".join(values) or "none"
     raise ValueError(f"{file}: row {row} (from 0): none of the fields {', '.join(TEXTS)} (text) or "
                      f"{', '.join(TURNS)} (lists); it has {fields}")  # fmt: skip

@@ -75,6 +75,20 @@ class Samples:
     dropped: Counter[str] = field(default_factory=Counter)
     unchecked: Counter[str] = field(default_factory=Counter)
 
+    def take(self, file: Path, row: int, read: Callable[[], Sample]) -> None:
+        """Keep what `read` makes of a row, or count why it is of no use."""
+        try:
+            self.samples.append(replace(read(), file=str(file), row=row))
+        except Useless as reason:
+            self.dropped[str(reason)] += 1
+
+    def needed(self, files: Sequence[Path]) -> Samples:
+        """Itself. Raises ValueError naming the files where no row is of use."""
+        if not self.samples:
+            counts = ", ".join(f"{reason}: {n}" for reason, n in self.dropped.most_common(5))
+            raise ValueError(f"{', '.join(map(str, files))}: no row is of use ({counts})")
+        return self
+
 
 class Useless(Exception):
     """A row that nothing can be learnt from; the reason is counted."""
@@ -91,14 +105,8 @@ def read_samples(files: Sequence[Path], form: str | None = None) -> Samples:
         if (other := form_of(file)) != found.form:
             raise ValueError(f"{file}: its rows are of the form {other}, not {found.form}")
         for row, read in _each(file, found.form, found):
-            try:
-                found.samples.append(replace(read(), file=str(file), row=row))
-            except Useless as reason:
-                found.dropped[str(reason)] += 1
-    if not found.samples:
-        counts = ", ".join(f"{reason}: {n}" for reason, n in found.dropped.most_common(5))
-        raise ValueError(f"{', '.join(map(str, files))}: no row is of use ({counts})")
-    return found
+            found.take(file, row, read)
+    return found.needed(files)
 
 
 def form_of(file: Path) -> str:
