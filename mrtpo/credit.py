@@ -32,12 +32,17 @@ class RewardTable:
     """Rewards of a batch, rows B, rewards K; `present_BK` is False where there is no value.
 
     `raw_BK` is what the verifiers gave, `rewards_BK` what trains, after `rewards.requires`.
+
+    Prompts may differ in their rewards. One that a prompt does not have (`asked_BK` False) is a
+    constant 0 in its group, which tells no method anything: no advantage, nothing in a sum. Only
+    figures have to leave it out.
     """
 
     names: tuple[str, ...]
     raw_BK: Tensor
     rewards_BK: Tensor
     present_BK: Tensor
+    asked_BK: Tensor
     group_B: Tensor
     weight_K: Tensor
 
@@ -108,6 +113,7 @@ def reward_table(
     }
     raw_BK = torch.zeros(len(rollouts), len(names), device=device)
     present_BK = torch.zeros(len(rollouts), len(names), dtype=torch.bool, device=device)
+    asked_BK = torch.ones_like(present_BK)
     for b, rollout in enumerate(rollouts):
         given = {reward.name: reward for reward in rewards_of(rollout, settings)}
         for k, name in enumerate(names):
@@ -116,13 +122,22 @@ def reward_table(
                     f"rollout {rollout.prompt_id}/{rollout.sample}: reward {name} is absent; "
                     f"its verifiers gave: {', '.join(given) or 'nothing'}"
                 )
+            if not given[name].asked:
+                present_BK[b, k], asked_BK[b, k] = True, False
+                continue
             value = _value(given[name], settings)
             if value is not None:
                 raw_BK[b, k], present_BK[b, k] = value, True
     group_B = torch.tensor([groups[r.prompt_id] for r in rollouts], device=device)
     weight_K = torch.tensor([settings.rewards.weight(n) for n in names], device=device)
-    rewards_BK = conditioned(raw_BK, present_BK, names, settings.rewards.requires)
-    return RewardTable(tuple(names), raw_BK, rewards_BK, present_BK, group_B, weight_K)
+    # A reward that is not asked for holds none back.
+    rewards_BK = conditioned(
+        torch.where(asked_BK, raw_BK, 1.0), present_BK, names, settings.rewards.requires
+    )
+    rewards_BK = torch.where(asked_BK, rewards_BK, 0.0)
+    return RewardTable(
+        tuple(names), raw_BK, rewards_BK, present_BK, asked_BK, group_B, weight_K
+    )  # fmt: skip
 
 
 def _value(reward: Reward, settings: Settings) -> float | None:
@@ -187,23 +202,38 @@ def mix_at(settings: Settings, step: int) -> float:
 
 
 def reward_metrics(rollouts: Sequence[Rollout], table: RewardTable) -> dict[str, float]:
-    """Per reward: mean and std of the values, counts of what went wrong, share of dead groups."""
+    """Per reward, over the rows that have it: mean and std of the values, counts of what went
+    wrong, share of dead groups. `total`: the weighted sum of a row's rewards. Per unrewarded
+    metric: its mean.
+    """
     metrics: dict[str, float] = {}
-    dead_K = dead_groups(table.rewards_BK, table.present_BK, table.group_B)
     total = 0.0
     for k, name in enumerate(table.names):
-        present_B = table.present_BK[:, k]
+        asked_B = table.asked_BK[:, k]
+        present_B = table.present_BK[:, k] & asked_B
         values = table.raw_BK[present_B, k]
         statuses = [r.status for rollout in rollouts for r in rollout.rewards if r.name == name]
         metrics[f"reward/{name}/mean"] = float(values.mean()) if len(values) else math.nan
         metrics[f"reward/{name}/std"] = float(values.std()) if len(values) > 1 else 0.0
         metrics[f"reward/{name}/missing"] = float((~table.present_BK[:, k]).sum())
-        metrics[f"reward/{name}/dead_groups"] = float(dead_K[k])
+        metrics[f"reward/{name}/dead_groups"] = math.nan
+        if asked_B.any():
+            kept = (table.rewards_BK[asked_B, k, None], table.present_BK[asked_B, k, None])
+            metrics[f"reward/{name}/dead_groups"] = float(
+                dead_groups(*kept, table.group_B[asked_B])
+            )
         for status in ("error", "timeout", "refused"):
             metrics[f"reward/{name}/{status}"] = float(statuses.count(status))
-        if table.weight_K[k] != 0:
-            total += float(table.rewards_BK[present_B, k].mean() * table.weight_K[k])
+        if table.weight_K[k] != 0 and asked_B.any():
+            share = asked_B.to(table.rewards_BK.dtype).mean()
+            total += float(table.rewards_BK[present_B, k].mean() * table.weight_K[k] * share)
     metrics["reward/total/mean"] = total
+    found: dict[str, list[float]] = {}
+    for metric in (metric for rollout in rollouts for metric in rollout.metrics):
+        if metric.number is not None:
+            found.setdefault(metric.name, []).append(metric.number)
+    for name, numbers in found.items():
+        metrics[f"metric/{name}/mean"] = sum(numbers) / len(numbers)
     return metrics
 
 

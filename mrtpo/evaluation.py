@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -99,12 +100,15 @@ def greedy_and_sampled(
 
 def score(rollouts: Sequence[Rollout]) -> dict[str, float]:
     """Mean of every reward and metric over all rollouts, as benchmarks count: what a verifier
-    could not decide has not passed, and `undecided/<name>` says how often that was.
+    could not decide has not passed, and `undecided/<name>` says how often that was. Prompts without
+    a reward do not count for it, and one that no prompt has is left out.
     """
     metrics: dict[str, float] = {}
     results = [(*rollout.rewards, *rollout.metrics) for rollout in rollouts]
     for k, first in enumerate(results[0]):
-        column: list[Reward] = [row[k] for row in results]
+        column: list[Reward] = [row[k] for row in results if row[k].asked]
+        if not column:
+            continue
         values = [reward.number for reward in column if reward.number is not None]
         metrics[first.name] = sum(values) / len(column)
         undecided = len(column) - len(values)
@@ -118,14 +122,14 @@ def score(rollouts: Sequence[Rollout]) -> dict[str, float]:
 def prediction_rows(
     task: Task, prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
 ) -> list[dict[str, Any]]:
-    """One row a prompt: question, answer, and a column for each reward and metric (null:
-    undecided).
+    """One row a prompt: question, answer, and a column for each reward and metric (null: undecided,
+    NaN: the prompt does not have it).
 
     `status` and `detail` are those of the first verifier that had something to say, else `ok`.
     """
     rows = []
     for prompt, rollout in zip(prompts, rollouts, strict=True):
-        worst = next((r for r in rollout.rewards if r.status != "ok"), None)
+        worst = next((r for r in rollout.rewards if r.asked and r.status != "ok"), None)
         payload = json.loads(prompt.payload)
         rows.append(
             {
@@ -134,7 +138,10 @@ def prediction_rows(
                 "reference": prompt.reference, "response": rollout.text,
                 "sql": task.answer(rollout.text), "status": worst.status if worst else "ok",
                 "detail": worst.detail if worst else "",
-                **{r.name: r.value for r in (*rollout.rewards, *rollout.metrics)},
+                **{
+                    r.name: r.value if r.asked else math.nan
+                    for r in (*rollout.rewards, *rollout.metrics)
+                },
             }
         )  # fmt: skip
     return rows

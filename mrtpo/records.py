@@ -21,7 +21,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Status = Literal["ok", "error", "timeout", "refused"]
+Status = Literal["ok", "error", "timeout", "refused", "absent"]
+"""`absent`: the prompt has no such reward, so that there was nothing to decide."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,14 @@ class Information:
     already stands, exactly once, in the messages, and leaving it out takes it out of there.
     `{detail}` in an appended text is filled with the verifier's message on the response that is
     replayed. A reward may have several variants; the first is the default (`replay.variants`
-    selects).
+    selects). `label`: what figures go under where the reward's name says little (`constraint_3`).
     """
 
     reward: str
     variant: str
     where: Literal["append", "prompt"]
     text: str
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reward:
-    """One verifier's result. `value` is None where it could not decide."""
+    """One verifier's result. `value` is None where it could not decide, or the prompt does not have
+    this reward (status `absent`)."""
 
     name: str
     value: float | None
@@ -100,6 +103,11 @@ class Reward:
     def number(self) -> float | None:
         """The value, None also where it is not finite: nothing may be computed with that."""
         return self.value if self.value is not None and math.isfinite(self.value) else None
+
+    @property
+    def asked(self) -> bool:
+        """Whether the prompt has this reward at all."""
+        return self.status != "absent"
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ class Rollout:
 _MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 _INFORMATION = pa.struct(
     [("reward", pa.string()), ("variant", pa.string()), ("where", pa.string()),
-     ("text", pa.string())]
+     ("text", pa.string()), ("label", pa.string())]
 )  # fmt: skip
 _REWARD = pa.struct(
     [("name", pa.string()), ("value", pa.float64()), ("status", pa.string()),

@@ -4,7 +4,8 @@
 value and status, `advantage` (what an even spread gives each token: λ_k A_k/(σ+ε)), whether and
 why the replay was skipped, and for every token its text, part, log-probability with and without
 the information, distance (oriented), weight, and whether it is responsible by the spans that the
-task knows. How much of the distance lies there scores the attribution.
+task knows. How much of the distance lies there scores the attribution. `label`: what the reward is
+about, where its name says little. Rewards that a prompt does not have stand in no row.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from mrtpo.attribution import oriented
 from mrtpo.config import Settings
+from mrtpo.contexts import chosen_information
 from mrtpo.credit import (
     Credit,
     assign,
@@ -42,6 +44,7 @@ ATTRIBUTION_SCHEMA = pa.schema(
         ("value", pa.float64()),
         ("status", pa.string()),
         ("detail", pa.string()),
+        ("label", pa.string()),
         ("advantage", pa.float64()),
         ("skipped", pa.bool_()),
         ("reason", pa.string()),
@@ -136,7 +139,11 @@ def _rows(
         tokens = policy.pieces(rollout.response_ids)
         parts = token_parts(tokens, task.parts(prompt, rollout.text))
         given = {reward.name: reward for reward in rewards_of(rollout, settings)}
+        chosen = chosen_information(prompt, settings.replay.variants)
         for k, reward in enumerate(given[name] for name in credit.table.names):
+            if not reward.asked:
+                continue
+            stated = chosen.get(reward.name)
             distance_BT = oriented(
                 settings.replay.distance, replayed.distance_BKT[b : b + 1, k],
                 replayed.delta_BKT[b : b + 1, k], verdict_BK[b : b + 1, k],
@@ -145,6 +152,7 @@ def _rows(
                 {
                     "prompt_id": prompt.id, "sample": rollout.sample, "reward": reward.name,
                     "value": reward.value, "status": reward.status, "detail": reward.detail,
+                    "label": stated.label if stated else "",
                     "advantage": float(credit.credit_BK[b, k]),
                     "skipped": not bool(replayed.live_BK[b, k]),
                     "reason": replayed.reasons.get((b, k), ""), "reference": prompt.reference,

@@ -49,9 +49,10 @@ def score_columns(rows: Sequence[Row]) -> list[str]:
 
 
 def share(values: Iterable[Any]) -> Share | None:
-    """Mean score with Wilson's 95 % interval for 0/1 scores; None where nothing was decided."""
-    scores = list(values)
-    present = [float(v) for v in scores if v is not None and not math.isnan(v)]
+    """Mean score with Wilson's 95 % interval for 0/1 scores; None where nothing was decided. NaN is
+    the score of an answer that was not asked for it, and does not count."""
+    scores = [v for v in values if v is None or not math.isnan(v)]
+    present = [float(v) for v in scores if v is not None]
     if not present:
         return None
     count, undecided = len(scores), len(scores) - len(present)

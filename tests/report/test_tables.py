@@ -24,10 +24,18 @@ def test_wilson_interval_matches_the_published_values() -> None:
 
 
 def test_undecided_answers_have_not_passed_and_are_counted() -> None:
-    found = tables.share([1.0, None, float("nan"), 0.0])
+    found = tables.share([1.0, None, None, 0.0])
     assert found is not None
     assert (found.value, found.count, found.undecided) == (0.25, 4, 2)
     assert tables.share([None, None]) is None
+
+
+def test_answers_that_were_not_asked_for_a_score_do_not_count() -> None:
+    found = tables.share([1.0, None, float("nan"), 0.0])
+    assert found is not None
+    assert (found.count, found.undecided) == (3, 1)
+    assert found.value == pytest.approx(1 / 3)
+    assert tables.share([float("nan")]) is None
 
 
 def test_scores_beyond_zero_and_one_have_no_interval() -> None:
