@@ -102,6 +102,11 @@ def record(folder: Path, method: str, seed: int) -> dict[str, Any]:
         "best_step": trained["best_step"],
         "trusted": {name: gain["trusted"] for name, gain in trained["gain"].items()},
         "test": {k: round(v, 4) for k, v in test.items()},
+        "kinds": {
+            name.removeprefix("kind/"): {k: round(v, 4) for k, v in scores.items()}
+            for name, scores in evaluated.get("groups", {}).items()
+            if name.startswith("kind/")
+        },
         "history": _columns(history[["step", *kept]]),
         "evaluations": _columns(evaluations),
     }  # fmt: skip
@@ -148,6 +153,7 @@ def table(result: dict[str, Any]) -> str:
         mine = [run for run in runs if run["method"] == method]
         cells = [_spread([run["test"][name] for run in mine]) for name in names]
         lines.append(f"| {method} | {len(mine)} | {' | '.join(cells)} |")
+    lines += kind_lines(runs)
     replayed = [run for run in runs if run["trusted"]]
     if replayed:
         counts = [
@@ -160,6 +166,28 @@ def table(result: dict[str, Any]) -> str:
             f"in: {', '.join(counts)}.",
         ]
     return "\n".join(lines)
+
+
+def kind_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Greedy test scores by kind of prompt: median over the seeds of each method, in order."""
+    kinds = runs[0]["kinds"]
+    if len(kinds) < 2:
+        return []
+    methods = list(dict.fromkeys(run["method"] for run in runs))
+    names = [name for name in tabled(next(iter(kinds.values()))) if name != "response_length"]
+    lines = ["", f"By kind of prompt, medians of {' / '.join(methods)}:", "",
+             f"| kind | prompts | {' | '.join(names)} |",
+             "|---" * (len(names) + 2) + "|"]  # fmt: skip
+    for kind, scores in kinds.items():
+        cells = []
+        for name in names:
+            medians = [
+                statistics.median(r["kinds"][kind][name] for r in runs if r["method"] == method)
+                for method in methods
+            ]
+            cells.append(" / ".join(map(_number, medians)))
+        lines.append(f"| {kind} | {scores['prompts']:.0f} | {' | '.join(cells)} |")
+    return lines
 
 
 def start_lines(start: dict[str, Any]) -> list[str]:

@@ -16,6 +16,8 @@ def run(method: str, seed: int, score: float) -> dict:
         "method": method, "seed": seed, "seconds": 90.0,
         "trusted": {"format": score > 0.5} if method == "mrtpo" else {},
         "test": {"format": score, "sampled/format": score / 2, "truncated": 0.0, "prompts": 40},
+        "kinds": {kind: {"format": score * share, "truncated": 0.0, "prompts": 20}
+                  for kind, share in (("one", 1.0), ("two", 0.5))},
         "history": {"step": [1.0, 2.0], "reward/format/mean": [0.0, score]},
     }  # fmt: skip
 
@@ -34,6 +36,15 @@ def test_the_table_has_the_median_and_the_range_over_seeds():
     assert "Runs with replay: 1; their last check found a gain" in text
     assert "in: format 1." in text
     assert "4 runs of 30 steps from this start, 1.5 minutes each" in text
+
+
+def test_the_table_has_medians_by_kind_of_prompt_where_there_are_several():
+    text = table({"steps": 30, "runs": RUNS, "start": START})
+    assert "medians of gdpo / mrtpo" in text
+    assert "| kind | prompts | format |" in text
+    assert "| two | 20 | 0.300 / 0.500 |" in text
+    single = [one | {"kinds": {"one": one["kinds"]["one"]}} for one in RUNS]
+    assert "By kind" not in table({"steps": 30, "runs": single, "start": START})
 
 
 def test_the_start_is_shown_by_what_it_is_told():
@@ -89,7 +100,8 @@ def test_a_run_is_recorded_without_what_only_its_own_report_shows(tmp_path: Path
     pd.DataFrame({"step": [0, 1], "format": [0.5, None], "gain/format/told": [1, 1]}).to_csv(
         tmp_path / "reports/train/evaluations.csv", index=False
     )
-    (tmp_path / "metrics/evaluate.json").write_text(json.dumps({"format": 0.5, "groups": {}}))
+    groups = {"kind/one": {"format": 1 / 3, "prompts": 4}, "difficulty/easy": {"format": 0.5}}
+    (tmp_path / "metrics/evaluate.json").write_text(json.dumps({"format": 0.5, "groups": groups}))
     (tmp_path / "metrics/train.json").write_text(
         json.dumps({"best_step": 1, "gain": {"format": {"trusted": True}}})
     )
@@ -98,5 +110,6 @@ def test_a_run_is_recorded_without_what_only_its_own_report_shows(tmp_path: Path
     assert found["history"] == {"step": [1.0], "reward/format/mean": [0.25]}
     assert found["evaluations"] == {"step": [0.0, 1.0], "format": [0.5, None]}
     assert found["test"] == {"format": 0.5}
+    assert found["kinds"] == {"one": {"format": 0.3333, "prompts": 4}}
     assert found["trusted"] == {"format": True}
     assert (found["seconds"], found["seed"]) == (2.0, 3)
