@@ -35,7 +35,7 @@ PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export
 unexport GOOD PIP ALL STAMP TORCH_FROM ARGS
 
-.PHONY: help run test check ui clean install nltk-data
+.PHONY: help run test check ui clean install nltk-data study study-smoke
 .DEFAULT_GOAL := help
 
 help:  ## This list
@@ -60,6 +60,12 @@ run: $(STAMP)  ## The main job: every stage that is not up to date, then where t
 	@python -m flows.sources
 	@dvc repro
 	@python -m flows.summary
+
+study: $(STAMP)  ## All methods on all tasks, tuned, with seeds; hours; ARGS="--tasks tools" for a part
+	@python -m benchmarks.study docs/study --page docs/study.md $(ARGS)
+
+study-smoke: $(STAMP)  ## The same in minutes, to see that it works
+	@python -m benchmarks.study runs/study-smoke --work runs/study-smoke/work --smoke $(ARGS)
 
 test: $(STAMP)  ## The tests
 	@python -m pytest $(ARGS)

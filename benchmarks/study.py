@@ -1,0 +1,229 @@
+"""The study: methods on tasks, a learning rate tuned for each, several seeds, paired by seed.
+
+    python -m benchmarks.study OUT                     everything that study.yaml names
+    python -m benchmarks.study OUT --tasks tools --methods gdpo mrtpo
+    python -m benchmarks.study OUT --smoke             a minute of each, to see that all of it works
+
+On each task prompts and one warm start are made once. Each method is then trained with each of
+`rates` on `tuning_seeds`; the rate with the largest area under the main reward's training curve is
+its own. With it the method is trained on seeds 0, 1, … , and scored on the test split. Runs are
+processes of one thread, `--processes` at a time; they live below `--work`, are skipped when done
+and resume when killed, so that the same command may be given again. A run that OUT/results.json has
+already, from the same start and with the same settings, is not made again either, so that a study
+can go on on another machine.
+
+Writes OUT/results.json (a row a run: task, method, seed, settings, steps and seconds to each
+threshold, areas, finals, curves), OUT/<task>.svg, and tables between the lines `<!-- study -->` and
+`<!-- /study -->` of `--page`, after each run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from benchmarks.curves import DONE, branch, figure_of, fill, record, stages
+from benchmarks.step import machine
+from benchmarks.study_table import area, page, steps_to
+from mrtpo.config import Settings, load_settings, with_overrides
+
+MARKS = ("<!-- study -->", "<!-- /study -->")
+PLAN = Path(__file__).with_name("study.yaml")
+SMOKE = ["warmstart.steps=20", "train.steps=2", "train.evaluate_every=2", "train.warmup_steps=1",
+         "data.train_prompts=400", "data.valid_prompts=100", "data.test_prompts=100",
+         "train.evaluate_prompts=8", "evaluate.prompts=8", "replay.gain_prompts=2"]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: `changes` are its settings beside the task's."""
+
+    task: str
+    method: str
+    seed: int
+    rate: float
+    changes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-{self.seed}-{self.rate:g}"
+
+    @property
+    def overrides(self) -> list[str]:
+        return [*self.changes, f"train.learning_rate={self.rate!r}", f"seed={self.seed}"]
+
+
+def read_plan(path: Path, tasks: Sequence[str], methods: Sequence[str]) -> dict[str, Any]:
+    """The plan, of the tasks and methods that are asked for. Raises ValueError on another one."""
+    plan: dict[str, Any] = yaml.safe_load(path.read_text())
+    for key, wanted in (("tasks", tasks), ("methods", methods)):
+        if unknown := sorted(set(wanted) - set(plan[key])):
+            known = ", ".join(plan[key])
+            raise ValueError(f"{path}: {key}: no {', '.join(unknown)}; there are: {known}")
+        if wanted:
+            plan[key] = {name: plan[key][name] for name in wanted}
+    return plan
+
+
+def tuning_runs(task: str, plan: dict[str, Any]) -> list[Run]:
+    """Every method with every rate, on the seeds kept for it; none where there is one rate."""
+    if len(plan["rates"]) == 1:
+        return []
+    return [
+        Run(task, method, seed, rate, tuple(about["set"]))
+        for seed in plan["tuning_seeds"]
+        for method, about in plan["methods"].items()
+        for rate in plan["rates"]
+    ]
+
+
+def chosen_rates(rows: Sequence[dict[str, Any]], plan: dict[str, Any]) -> dict[str, float]:
+    """By method, the rate with the largest mean area of the main reward."""
+    if len(plan["rates"]) == 1:
+        return dict.fromkeys(plan["methods"], plan["rates"][0])
+    frame = pd.DataFrame(rows)
+    means = frame.groupby(["method", "rate"])["main_area"].mean()
+    return {method: float(means[method].idxmax()) for method in plan["methods"]}
+
+
+def final_runs(task: str, plan: dict[str, Any], rates: dict[str, float]) -> list[Run]:
+    """By seed, so that an unfinished study has whole pairs."""
+    most = max(about["seeds"] for about in plan["methods"].values())
+    return [
+        Run(task, method, seed, rates[method], tuple(about["set"]))
+        for seed in range(most)
+        for method, about in plan["methods"].items()
+        if seed < about["seeds"]
+    ]
+
+
+def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
+    """What a finished run says of its method."""
+    kept = record(folder, run.method, run.seed)
+    history = pd.read_csv(folder / "reports/train/history.csv")
+    metrics = json.loads((folder / "metrics/evaluate.json").read_text())
+    seconds = json.loads((folder / DONE).read_text())["seconds"]
+    rewards = {
+        name.split("/")[1]: history[name]
+        for name in history.columns
+        if name.startswith(("reward/", "metric/")) and name.endswith("/mean")
+    }
+    reached = {str(t): steps_to(rewards[about["main"]], t) for t in about["thresholds"]}
+    spent = {t: None if n is None else round(seconds * n / len(history), 1)
+             for t, n in reached.items()}  # fmt: skip
+    spread = [c for c in history.columns if c.endswith("/n_eff_share")]
+    return {
+        "task": run.task, "method": run.method, "seed": run.seed, "rate": run.rate,
+        "settings": run.overrides, "seconds": seconds,
+        "steps_to": reached, "seconds_to": spent,
+        "main_area": round(area(rewards[about["main"]]), 5),
+        "areas": {name: round(area(column), 5) for name, column in rewards.items()},
+        "test": {k: round(v, 5) for k, v in metrics.items() if not isinstance(v, dict)},
+        "response_length": round(float(history["response/length"].mean()), 3),
+        "grad_norm": round(float(history["policy/grad_norm"].mean()), 4),
+        "n_eff_share": round(float(history[spread].mean(axis=None)), 4) if spread else None,
+        "history": kept["history"], "evaluations": kept["evaluations"],
+    }  # fmt: skip
+
+
+class Study:
+    """The runs of one task, and what is known of them so far (`found`)."""
+
+    def __init__(
+        self, task: str, plan: dict[str, Any], options: argparse.Namespace, known: dict[str, Any]
+    ) -> None:
+        self.task, self.plan, self.about = task, plan, plan["tasks"][task]
+        self.work, self.options = options.work / task, options
+        changes = [*self.about["set"], *(SMOKE if options.smoke else [])]
+        self.settings: Settings = with_overrides(load_settings(options.params), changes)
+        folder = self.work / "start"
+        stages(folder, self.settings, ("prepare", "warmstart"), self.work)
+        start = json.loads((folder / "metrics/warmstart.json").read_text())
+        same = known.get("start") == start and known.get("about") == self.about
+        self.known = [*known["tuning"], *known["runs"]] if same else []
+        self.found = {"about": self.about, "start": start, "tuning": [], "rates": {}, "runs": []}
+
+    def go(self, write: Callable[[], None]) -> None:
+        """Tuning, then the runs that count; `write` is called after each."""
+        self._trained(tuning_runs(self.task, self.plan), "tuning", write)
+        self.found["rates"] = chosen_rates(self.found["tuning"], self.plan)
+        self._trained(final_runs(self.task, self.plan, self.found["rates"]), "runs", write)
+
+    def _trained(self, runs: Sequence[Run], where: str, write: Callable[[], None]) -> None:
+        lock = threading.Lock()
+        place = {run.name: at for at, run in enumerate(runs)}
+        rows: dict[int, dict[str, Any]] = {}
+
+        def one(run: Run) -> None:
+            row = next((r for r in self.known if r["settings"] == run.overrides), None)
+            row = row or self._row(run)
+            with lock:
+                rows[place[run.name]] = row
+                self.found[where] = [rows[at] for at in sorted(rows)]
+                write()
+
+        with ThreadPoolExecutor(self.options.processes) as threads:
+            list(threads.map(one, runs))
+
+    def _row(self, run: Run) -> dict[str, Any]:
+        folder = self.work / run.name
+        branch(folder, self.work / "start")
+        settings = with_overrides(self.settings, run.overrides)
+        stages(folder, settings, ("train", "evaluate"), self.work)
+        row = row_of(run, folder, self.about)
+        print(f"{self.task} {run.name}: {self.about['main']} {row['main_area']}", flush=True)
+        return row
+
+
+def study(options: argparse.Namespace) -> None:
+    plan = read_plan(options.plan, options.tasks, options.methods)
+    if options.smoke:
+        plan["rates"], plan["tuning_seeds"] = plan["rates"][:2], plan["tuning_seeds"][:1]
+        for about in plan["methods"].values():
+            about["seeds"] = min(2, about["seeds"])
+    path = options.out / "results.json"
+    tasks = json.loads(path.read_text())["tasks"] if path.is_file() else {}
+    options.out.mkdir(parents=True, exist_ok=True)
+    for task in plan["tasks"]:
+        own = Study(task, plan, options, tasks.get(task, {}))
+        tasks[task] = own.found
+
+        def write(own: Study = own) -> None:
+            temporary = path.with_suffix(".new")
+            temporary.write_text(json.dumps({"machine": machine(), "tasks": tasks}) + "\n")
+            temporary.replace(path)
+            if own.found["runs"]:
+                figure_of(own.found["runs"], options.out / f"{own.task}.svg")
+                if options.page:
+                    fill(options.page, page(tasks), MARKS)
+
+        own.go(write)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, help="folder of the record and the figures")
+    parser.add_argument("--plan", type=Path, default=PLAN)
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--tasks", nargs="+", default=[])
+    parser.add_argument("--methods", nargs="+", default=[])
+    parser.add_argument("--work", type=Path, default=Path("runs/study"))
+    parser.add_argument("--page", type=Path, help="Markdown page that holds the tables")
+    parser.add_argument("--processes", type=int, default=2, help="runs at a time [2]")
+    parser.add_argument("--smoke", action="store_true", help="tiny runs, two seeds")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    study(parse())

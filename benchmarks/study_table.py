@@ -1,0 +1,131 @@
+"""What the study's rows say: thresholds, areas, differences paired by seed, tables."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+WINDOW = 5  # training steps that a threshold is judged by
+RESAMPLED = 10_000
+RIVAL = "gdpo"
+
+Row = Mapping[str, Any]
+
+
+def trailing(values: pd.Series) -> pd.Series:
+    """Mean of each step and the four before it; there is none before the fifth."""
+    return values.rolling(WINDOW, min_periods=1).mean().where(np.arange(len(values)) >= WINDOW - 1)
+
+
+def steps_to(values: pd.Series, threshold: float) -> int | None:
+    """The first step, from 1, at which the trailing mean is at the threshold; None: never."""
+    reached = (trailing(values) >= threshold).to_numpy()
+    return int(reached.argmax()) + 1 if reached.any() else None
+
+
+def area(values: pd.Series) -> float:
+    """Mean over the training steps, those without a value left out."""
+    return float(values.mean())
+
+
+def paired(rows: Sequence[Row], method: str, of: Callable[[Row], float | None]) -> list[float]:
+    """Differences to GDPO of the seeds that both have a value for."""
+    sides: list[dict[int, float]] = []
+    for name in (method, RIVAL):
+        own = {row["seed"]: of(row) for row in rows if row["method"] == name}
+        sides.append({seed: value for seed, value in own.items() if value is not None})
+    mine, theirs = sides
+    return [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
+
+
+def interval(differences: Sequence[float], seed: int = 0) -> tuple[float, float] | None:
+    """95 % percentile bootstrap interval of the mean over seeds; None under three of them."""
+    if len(differences) < 3:
+        return None
+    rng = np.random.default_rng(seed)
+    drawn = rng.choice(np.asarray(differences), (RESAMPLED, len(differences))).mean(1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def page(tasks: Mapping[str, Any]) -> str:
+    """The tables of all tasks."""
+    parts: list[str] = []
+    for task, found in tasks.items():
+        parts += ["", f"### {task}", "", *start_table(found), "", *method_table(found)]
+    return "\n".join(parts).strip()
+
+
+def start_table(found: Mapping[str, Any]) -> list[str]:
+    """The start by what it is told."""
+    start = found["start"]
+    names = [n for n in start["train"] if n not in ("truncated", "response_length")
+             and not n.startswith("undecided/")]  # fmt: skip
+    told = start["told"]
+    cells = [("told nothing", start["train"]), ("told all", told["all"])]
+    return [
+        f"| start, train prompts sampled | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|",
+        *(f"| {label} | {' | '.join(f'{scores[n]:.3f}' for n in names)} |"
+          for label, scores in cells),
+    ]  # fmt: skip
+
+
+def method_table(found: Mapping[str, Any]) -> list[str]:
+    """A line a method: rate, steps to thresholds, area and test score with differences to GDPO."""
+    rows, main = found["runs"], found["about"]["main"]
+    thresholds = [str(t) for t in found["about"]["thresholds"]]
+    head = ["method", "seeds", "rate", *(f"steps to {t}" for t in thresholds), f"area of {main}",
+            f"− {RIVAL} [95 %]", f"test {main}, sampled", f"− {RIVAL} [95 %]",
+            "length", "gradient norm", "N_eff/T"]  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method]
+
+        def tested(row: Row) -> float:
+            return float(row["test"][f"sampled/{main}"])
+
+        def over(row: Row) -> float:
+            return float(row["main_area"])
+
+        spread = [row["n_eff_share"] for row in own if row["n_eff_share"] is not None]
+        lines.append(
+            "| " + " | ".join([
+                method, str(len(own)), f"{own[0]['rate']:g}",
+                *(_reached([row["steps_to"][t] for row in own]) for t in thresholds),
+                _quartiles([over(row) for row in own]), _difference(rows, method, over),
+                _quartiles([tested(row) for row in own]), _difference(rows, method, tested),
+                f"{statistics.median(row['response_length'] for row in own):.1f}",
+                f"{statistics.median(row['grad_norm'] for row in own):.2f}",
+                f"{statistics.median(spread):.2f}" if spread else "–",
+            ]) + " |"
+        )  # fmt: skip
+    return lines
+
+
+def _reached(steps: Sequence[int | None]) -> str:
+    """Median of the seeds, those that never get there counted as later than all others."""
+    ordered = sorted(float("inf") if step is None else step for step in steps)
+    middle = statistics.median_high(ordered)
+    shown = "never" if middle == float("inf") else f"{middle:.0f}"
+    never = steps.count(None)
+    return f"{shown} ({never} of {len(steps)} never)" if never and shown != "never" else shown
+
+
+def _quartiles(values: Sequence[float]) -> str:
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return f"{middle:.3f} ({low:.3f}–{high:.3f})"
+
+
+def _difference(rows: Sequence[Row], method: str, of: Callable[[Row], float | None]) -> str:
+    if method == RIVAL:
+        return ""
+    differences = paired(rows, method, of)
+    if not differences:
+        return "–"
+    bounds = interval(differences)
+    shown = f"{statistics.fmean(differences):+.3f}"
+    return f"{shown} [{bounds[0]:+.3f}, {bounds[1]:+.3f}]" if bounds else shown

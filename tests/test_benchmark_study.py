@@ -1,0 +1,148 @@
+"""The study's plan, choice of rates and statistics; no training."""
+
+import argparse
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import benchmarks.study as module
+from benchmarks.study import PLAN, Run, Study, chosen_rates, final_runs, read_plan, tuning_runs
+from benchmarks.study_table import WINDOW, area, interval, method_table, paired, steps_to
+from mrtpo.config import load_settings, with_overrides
+
+PARAMS = Path(__file__).parents[1] / "params.yaml"
+SMALL: dict[str, Any] = {
+    "rates": [0.1, 0.2], "tuning_seeds": [100],
+    "tasks": {"tools": {"main": "correctness", "thresholds": [0.5], "set": ["task=tools"]}},
+    "methods": {"gdpo": {"seeds": 2, "set": ["train.method=gdpo"]},
+                "cort": {"seeds": 1, "set": ["train.method=cort"]}},
+}  # fmt: skip
+
+
+def row(method: str, seed: int, main: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "task": "tools", "method": method, "seed": seed, "rate": 0.1, "main_area": main,
+        "steps_to": {"0.5": 10}, "test": {"sampled/correctness": main / 2},
+        "response_length": 30.0, "grad_norm": 1.0, "n_eff_share": None,
+    } | changes  # fmt: skip
+
+
+def test_every_setting_of_the_plan_is_one():
+    plan = read_plan(PLAN, (), ())
+    for task, about in plan["tasks"].items():
+        settings = with_overrides(load_settings(PARAMS), about["set"])
+        for run in (*tuning_runs(task, plan), *final_runs(task, plan, dict.fromkeys(
+                plan["methods"], 1e-4))):  # fmt: skip
+            made = with_overrides(settings, run.overrides)
+            assert (made.task, made.seed) == (task, run.seed)
+            assert made.train.learning_rate == run.rate
+
+
+def test_rates_are_tuned_on_seeds_that_no_result_is_made_of():
+    plan = read_plan(PLAN, (), ())
+    seeds = {run.seed for run in final_runs("tools", plan, dict.fromkeys(plan["methods"], 1e-4))}
+    assert not seeds & set(plan["tuning_seeds"])
+    tried = {(r.method, r.rate, r.seed) for r in tuning_runs("tools", plan)}
+    budget = len(plan["rates"]) * len(plan["tuning_seeds"])
+    assert len(tried) == budget * len(plan["methods"])
+
+
+def test_an_unknown_task_or_method_is_named_with_those_that_there_are():
+    with pytest.raises(ValueError, match="methods: no sft; there are: grpo, gdpo"):
+        read_plan(PLAN, (), ("gdpo", "sft"))
+    with pytest.raises(ValueError, match="tasks: no chess"):
+        read_plan(PLAN, ("chess",), ())
+
+
+def test_the_rate_with_the_largest_mean_area_is_chosen_for_each_method():
+    rows = [
+        row("gdpo", 100, 0.5, rate=0.1), row("gdpo", 101, 0.6, rate=0.1),
+        row("gdpo", 100, 0.9, rate=0.2), row("gdpo", 101, 0.1, rate=0.2),
+        row("cort", 100, 0.1, rate=0.1), row("cort", 100, 0.2, rate=0.2),
+    ]  # fmt: skip
+    assert chosen_rates(rows, SMALL) == {"gdpo": 0.1, "cort": 0.2}
+    assert chosen_rates([], SMALL | {"rates": [0.3]}) == {"gdpo": 0.3, "cort": 0.3}
+
+
+def test_runs_go_by_seed_so_that_an_unfinished_study_has_pairs():
+    runs = final_runs("tools", SMALL, {"gdpo": 0.1, "cort": 0.2})
+    assert [(run.method, run.seed) for run in runs] == [("gdpo", 0), ("cort", 0), ("gdpo", 1)]
+
+
+def slow_steps_to(values: list[float], threshold: float) -> int | None:
+    for step in range(WINDOW, len(values) + 1):
+        if statistics.fmean(values[step - WINDOW : step]) >= threshold:
+            return step
+    return None
+
+
+@pytest.mark.parametrize("threshold", [-1.0, 0.3, 0.5, 0.62, 2.0])
+def test_a_threshold_is_reached_by_the_mean_of_five_steps(threshold: float):
+    values = np.random.default_rng(0).uniform(0, 1, 40).tolist()
+    assert steps_to(pd.Series(values), threshold) == slow_steps_to(values, threshold)
+
+
+def test_one_lucky_step_reaches_nothing():
+    assert steps_to(pd.Series([0.0, 1.0, 0.0, 0.0, 0.0, 0.0]), 0.5) is None
+
+
+def test_an_area_is_the_mean_of_the_steps_that_have_a_value():
+    assert area(pd.Series([1.0, None, 0.0, 0.5])) == 0.5
+
+
+def test_differences_are_of_the_same_seed():
+    rows = [row("gdpo", 0, 0.5), row("gdpo", 1, 0.7), row("mrtpo", 1, 1.0), row("mrtpo", 2, 9.0)]
+    assert paired(rows, "mrtpo", lambda r: r["main_area"]) == [pytest.approx(0.3)]
+
+
+def test_the_interval_holds_the_mean_and_narrows_with_agreement():
+    assert interval([0.1, 0.2]) is None
+    wide, narrow = interval([0.0, 0.2, 0.4]), interval([0.2, 0.2, 0.2])
+    assert wide is not None and narrow == pytest.approx((0.2, 0.2))
+    assert -0.01 < wide[0] < 0.2 < wide[1] < 0.41
+
+
+def test_the_table_compares_with_gdpo_and_says_who_never_gets_there():
+    rows = [row("gdpo", seed, 0.5) for seed in range(3)]
+    rows += [row("mrtpo", seed, 0.6, steps_to={"0.5": None if seed else 8}) for seed in range(3)]
+    text = "\n".join(method_table({"about": SMALL["tasks"]["tools"], "runs": rows}))
+    assert "| mrtpo | 3 | 0.1 | never | 0.600 (0.600–0.600) | +0.100 [+0.100, +0.100] |" in text
+    assert "| gdpo | 3 | 0.1 | 10 | 0.500 (0.500–0.500) |  |" in text
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+    """Runs that were made, instead of trained."""
+    runs: list[Run] = []
+
+    def stages(folder: Path, *_: Any) -> None:
+        (folder / "metrics").mkdir(parents=True, exist_ok=True)
+        (folder / "metrics/warmstart.json").write_text(json.dumps({"loss": 1.0}))
+
+    def own(self: Study, run: Run) -> dict[str, Any]:
+        runs.append(run)
+        return row(run.method, run.seed, run.rate, rate=run.rate, settings=run.overrides)
+
+    monkeypatch.setattr(module, "stages", stages)
+    monkeypatch.setattr(Study, "_row", own)
+    return runs
+
+
+def test_what_the_record_has_from_the_same_start_is_not_made_again(made: list[Run], tmp_path: Path):
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    written: list[int] = []
+    first = Study("tools", SMALL, options, {})
+    first.go(lambda: written.append(len(first.found["runs"])))
+    assert len(made) == 4 + 3 and written[-1] == 3
+    assert first.found["rates"] == {"gdpo": 0.2, "cort": 0.2}
+    again = Study("tools", SMALL, options, first.found)
+    again.go(lambda: None)
+    assert len(made) == 7 and again.found == first.found
+    other = Study("tools", SMALL, options, first.found | {"start": {"loss": 2.0}})
+    other.go(lambda: None)
+    assert len(made) == 14
