@@ -9,7 +9,7 @@ responses were made by an older version of its checkers and are shown for compar
 
 Speed: per second of processor time, in one thread, without the start of a library. The responses
 are those of the benchmarks to prompts with the kind, followed by a few others, so that no result is
-reused.
+reused. Kinds of the embedded task are timed as well.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import tempfile
 import time
@@ -30,6 +31,7 @@ from mrtpo.benchmarks.base import json_rows
 from mrtpo.benchmarks.ifeval import IFEvalBenchmark, open_benchmark
 from mrtpo.benchmarks.score import score_predictions
 from mrtpo.config import settings_from
+from mrtpo.tasks.instruct import synthetic
 from mrtpo.verifiers.constraints import Constraint, check
 from mrtpo.verifiers.constraints.text import NLTK_PACKAGES, load
 
@@ -130,6 +132,8 @@ def main() -> None:
         for question in benchmark.set:
             for found in question.constraints:
                 examples[found.id].append((found, given.get(question.prompt.strip(), "A word.")))
+    for found in synthetic.drawn(len(synthetic.NAMES), random.Random(0))[0]:
+        examples[found.id].append((found, "1) A word."))
     others = sorted(responses, key=len)[len(responses) // 2 :][:200]  # of more than median length
     measured = speeds(examples, others, options.seconds)
     length = statistics.mean(map(len, others))

@@ -28,7 +28,7 @@ from pydantic import (
 from mrtpo.benchmarks import BENCHMARKS
 from mrtpo.hub import download, is_hub_id
 
-TaskName = Literal["text2sql", "tools"]
+TaskName = Literal["text2sql", "tools", "instruct"]
 SourceName = Literal[
     "synthetic",
     "spider",
@@ -133,10 +133,10 @@ class Data(Section):
     mistyped: Literal["drop", "keep"] = "drop"
     """Rows of public tool-calling sets whose reference has a value of another type than its tool
     says, as "1" for an integer."""
-    fewest_constraints: Annotated[int, Field(ge=1, le=12)] = 1
-    """Fewest constraints that a prompt gets (composed)."""
+    fewest_constraints: Annotated[int, Field(ge=1, le=12)] = 4
+    """Fewest constraints that a prompt gets (`task: instruct`: synthetic, composed)."""
     most_constraints: Annotated[int, Field(ge=1, le=12)] = 12
-    """Most constraints that a prompt gets (composed)."""
+    """Most constraints that a prompt gets (`task: instruct`: synthetic, composed)."""
     max_prompt_chars: Count = 6000
     """A longer prompt is reduced step by step, each counted (see docs/data.md); one that stays too
     long fails validation (synthetic) or is dropped and counted."""

@@ -29,6 +29,7 @@ from mrtpo.verifiers.constraints import (
     keywords,
     layout,
     length,
+    local,
     muldimif,
     sentences,
     training,
@@ -64,7 +65,7 @@ __all__ = [
 
 _MODULES = (
     keywords, length, sentences, words, formats, layout, copies, custom, training, exact,
-    muldimif,
+    muldimif, local,
 )  # fmt: skip
 KINDS: dict[str, Kind] = {id: kind for module in _MODULES for id, kind in module.KINDS.items()}
 

@@ -13,6 +13,7 @@ import test_format_constraints
 import test_keyword_constraints
 import test_layout_constraints
 import test_length_constraints
+import test_local_constraints
 import test_muldimif_kinds
 import test_sentence_constraints
 import test_training_constraints
@@ -40,6 +41,7 @@ CASES = {
         test_keyword_constraints,
         test_layout_constraints,
         test_length_constraints,
+        test_local_constraints,
         test_muldimif_kinds,
         test_sentence_constraints,
         test_training_constraints,
@@ -78,6 +80,7 @@ CONTENT_WITH_NOTHING = {
     "muldimif:Length_Paragraphs": "it has fewer paragraphs",
     "muldimif:Length_Sentences": "it has fewer sentences",
     "muldimif:Length_Words": "it has fewer words",
+    "local:no_word": "no word occurs",
     "punctuation:punctuation_dot": "no full stop occurs",
     "punctuation:punctuation_exclamation": "no exclamation mark occurs",
     "sentence:alliteration_increment": "no sentence follows another",
@@ -94,7 +97,7 @@ CONTENT_WITH_NOTHING = {
 
 
 def test_there_are_all_kinds_and_each_has_an_example():
-    assert len(KINDS) == 25 + 58 + 29 + 6 + 12
+    assert len(KINDS) == 25 + 58 + 29 + 6 + 12 + 12
     assert sorted(CASES) == sorted(KINDS)
 
 
