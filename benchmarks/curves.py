@@ -31,6 +31,9 @@ import yaml
 
 from benchmarks.step import machine
 from mrtpo.config import Settings, load_settings, with_overrides
+from mrtpo.report.curve_figures import method_curves
+from mrtpo.report.curves import read_comparison
+from mrtpo.report.figures import save_svg
 
 DONE = "done.json"
 MARKS = ("<!-- curves -->", "<!-- /curves -->")
@@ -119,23 +122,6 @@ def _columns(frame: pd.DataFrame) -> dict[str, list[float | None]]:
         for name in frame.columns
         if not str(name).startswith(HIDDEN)
     }
-
-
-def frame_of(runs: Sequence[dict[str, Any]], name: str) -> pd.DataFrame:
-    """History or evaluations of all runs, one under the other, with their method and seed."""
-    frames = [pd.DataFrame(r[name]).assign(method=r["method"], seed=r["seed"]) for r in runs]
-    return pd.concat(frames, ignore_index=True)
-
-
-def figure_of(runs: Sequence[dict[str, Any]], path: Path) -> None:
-    """Rewards while training and evaluations, median and quartiles over seeds."""
-    import matplotlib
-
-    from mrtpo.report.figures import training_curves
-
-    figure = training_curves(frame_of(runs, "history"), frame_of(runs, "evaluations"))
-    with matplotlib.rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
 
 
 def table(result: dict[str, Any]) -> str:
@@ -260,8 +246,9 @@ def write(result: dict[str, Any], options: argparse.Namespace) -> None:
     ordered = sorted(result["runs"], key=lambda run: (order[run["method"]], run["seed"]))
     options.out.mkdir(parents=True, exist_ok=True)
     whole = result | {"runs": ordered}
-    (options.out / "curves.json").write_text(json.dumps(whole) + "\n")
-    figure_of(ordered, options.out / "curves.svg")
+    file = options.out / "curves.json"
+    file.write_text(json.dumps(whole) + "\n")
+    save_svg(method_curves(read_comparison(file)), options.out / "curves.svg")
     if options.page:
         fill(options.page, table(whole))
 

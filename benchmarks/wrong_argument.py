@@ -91,7 +91,6 @@ def summary(found: Sequence[dict[str, Any]], responses: int) -> str:
 
 
 def measure(workspace: Path, out: Path, page: Path | None) -> None:
-    import matplotlib
     import torch
 
     from mrtpo import paths
@@ -99,7 +98,7 @@ def measure(workspace: Path, out: Path, page: Path | None) -> None:
     from mrtpo.evaluation import verified
     from mrtpo.loading import starting_policy
     from mrtpo.records import read_prompts
-    from mrtpo.report.figures import rollout_heat_map
+    from mrtpo.report.figures import rollout_heat_map, save_svg
     from mrtpo.rollouts import attribution_rows
     from mrtpo.tasks import get_task
 
@@ -127,8 +126,7 @@ def measure(workspace: Path, out: Path, page: Path | None) -> None:
         [row for row in wrong if row["prompt_id"] == shown], f"{shown}, one integer too high"
     )
     out.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context({"svg.hashsalt": "wrong_argument"}):
-        figure.savefig(out / "wrong_argument.svg", metadata={"Date": None, "Creator": None})
+    save_svg(figure, out / "wrong_argument.svg")
     text = summary(found, len(about))
     record = {"prompt_shown": shown, "summary": text, "responses": found}
     (out / "wrong_argument.json").write_text(json.dumps(record, indent=1) + "\n")

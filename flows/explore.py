@@ -1,4 +1,4 @@
-"""The stage `explore` alone: the credit of every response as a page to look at."""
+"""The stage `explore` alone: the credit of every response as a page, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def explore(
     log_every: int = 10,
     stage_minutes: float | None = None,
 ) -> State[None] | None:
-    """Write the credit explorer.
+    """Write the credit explorer and the figures of where credit falls.
 
     Attribution and training are taken as they are. With every setting left empty this works in the
     workspace; otherwise isolated, kept as a branch.

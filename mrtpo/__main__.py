@@ -81,7 +81,7 @@ def rollout(params: Params = DEFAULT) -> None:
 
 @app.command()
 def attribute(params: Params = DEFAULT) -> None:
-    """Replay the rollouts leave-one-out, write token weights and figures."""
+    """Replay the rollouts leave-one-out, write token weights."""
     _run("attribute", params)
 
 
@@ -187,7 +187,10 @@ def explore(
     params: OwnParams = None,
     changes: Changes = None,
 ) -> None:
-    """Write a page in which the credit of every response can be looked at."""
+    """Write a page in which the credit of every response can be looked at.
+
+    Without arguments this is the stage: in the workspace, with the figures.
+    """
     if not (source or out or model or changes):
         return _run("explore", params or DEFAULT)
     from mrtpo.paths import EXPLORER
@@ -227,6 +230,53 @@ def explain(
         found = opened(source, params, changes or [], model)
         rows = pick(found, prompt, sample)
         terminal.explain(Console(highlight=False), found, rows, show, reward, top)
+
+
+@app.command()
+def figures(
+    source: Source = None,
+    out: Annotated[Path | None, typer.Option(help="The folder. [default: reports/figures]")] = None,
+    curves: Annotated[
+        list[Path] | None,
+        typer.Option(help="A curves.json of benchmarks.curves: Fig. 4 or 5; repeatable."),
+    ] = None,
+    runs: Annotated[
+        bool, typer.Option("--runs", help="Fig. 4 or 5 from the finished runs in MLflow.")
+    ] = False,
+    prompt: Annotated[
+        str | None, typer.Option(help="Of the response. [default: those most worth a look]")
+    ] = None,
+    sample: Annotated[int | None, typer.Option(help="Which of its responses.")] = None,
+    model: Replaying = None,
+    params: OwnParams = None,
+    changes: Changes = None,
+) -> None:
+    """Write the paper's figures as SVG and PNG, with their data as CSV.
+
+    Fig. 1, 2, 6 and the replay (3 text-to-SQL, 7 tool calls, 8 instructions) come from SOURCE; Fig.
+    4 (tool calls) and 5 (others) from `--curves` or `--runs`, which need no SOURCE.
+    """
+    from mrtpo import paths
+    from mrtpo.config import Settings, with_overrides
+    from mrtpo.report import paper
+    from mrtpo.report.curves import comparison_of_runs, read_comparison
+    from mrtpo.report.opening import opened
+    from mrtpo.runs import other_runs
+
+    with _stoppable("figures"):
+        compared = [read_comparison(file) for file in curves or []]
+        if runs:
+            file = params or DEFAULT
+            settings = load_settings(file) if params or file.is_file() else Settings()
+            settings = with_overrides(settings, changes or [])
+            kept = other_runs(settings, paper.drawn_metric)
+            compared.append(comparison_of_runs(settings.task, kept))
+        made = paper.comparison_figures(compared)
+        if source or prompt or sample is not None or model or not compared:
+            found = opened(source, params, changes or [], model)
+            made = paper.attribution_figures(found, prompt, sample) + made
+        for one in paper.write_figures(out or paths.FIGURES, made):
+            print(f"figures: {(out or paths.FIGURES) / one.svg}  {one.caption}")
 
 
 @app.command()

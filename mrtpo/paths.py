@@ -17,12 +17,12 @@ DATA_DOCS = Path("reports/data_docs")  # prepare: Great Expectations HTML, index
 WARMSTART = Path("models/warmstart")  # warmstart: a transformers folder
 ROLLOUTS = Path("data/rollouts/rollouts.parquet")  # rollout
 ATTRIBUTION = Path("data/attribution/attribution.parquet")  # attribute
-ATTRIBUTION_FIGURES = Path("reports/attribution")  # attribute: PNG and SVG
 POLICY = Path("models/policy")  # train: the best checkpoint, a transformers folder, run.json
 HISTORY = Path("reports/train")  # train: history.csv, evaluations.csv, curves.png
 PREDICTIONS = Path("data/predictions/predictions.parquet")  # evaluate
 BENCHMARKS = Path("data/benchmarks")  # benchmark: <name>.jsonl and what goes with it
 EXPLORER = Path("reports/explorer.html")  # explore
+FIGURES = Path("reports/figures")  # explore: SVG, PNG, CSV, figures.json
 REPORT = Path("reports/report.html")  # report
 METRICS = Path("metrics")  # <stage>.json
 

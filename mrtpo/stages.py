@@ -123,11 +123,9 @@ def rollout(settings: Settings) -> None:
 
 
 def attribute(settings: Settings) -> None:
-    """Replay the rollouts leave-one-out; write token weights and the first figures."""
+    """Replay the rollouts leave-one-out; write token weights."""
     from mrtpo.loading import starting_policy
     from mrtpo.records import read_rollouts
-    from mrtpo.report.credit import examples
-    from mrtpo.report.figures import attribution_figures
     from mrtpo.rollouts import attribution_rows, write_attribution
     from mrtpo.tasks import get_task
 
@@ -140,8 +138,6 @@ def attribute(settings: Settings) -> None:
     finally:
         task.close()
     write_attribution(paths.ATTRIBUTION, rows)
-    shutil.rmtree(paths.ATTRIBUTION_FIGURES, ignore_errors=True)
-    attribution_figures(rows, paths.ATTRIBUTION_FIGURES, examples(rows, settings.report.examples))
     write_metrics("attribute", metrics)
 
 
@@ -221,15 +217,23 @@ def benchmark(settings: Settings) -> None:
 
 
 def explore(settings: Settings) -> None:
-    """Write the page in which the credit of every response can be looked at."""
+    """Write the page in which the credit of every response can be looked at, and the figures."""
     from mrtpo.report.explorer import write_explorer
+    from mrtpo.report.paper import attribution_figures, replace_figures
     from mrtpo.report.source import read_attribution
     from mrtpo.tracking import RunLog
 
-    write_explorer(paths.EXPLORER, read_attribution(settings), settings.report.responses)
+    found = read_attribution(settings)
+    write_explorer(paths.EXPLORER, found, settings.report.responses)
+    made = {one.number: one for one in attribution_figures(found)}
+    written = replace_figures(paths.FIGURES, list(made.values()))
     with RunLog.reopen(settings, training_state()) as log:
         log.figure(paths.EXPLORER)
-    print(f"explore: {paths.EXPLORER}")
+        for one in written:
+            for name in (one.svg, one.png, one.data):
+                log.figure(paths.FIGURES / name)
+            log.table(f"figure_{one.number}", made[one.number].table())
+    print(f"explore: {paths.EXPLORER}, {paths.FIGURES}")
 
 
 def report(settings: Settings) -> None:

@@ -18,7 +18,8 @@ from mrtpo.config import Settings
 from mrtpo.loading import device_of, starting_policy
 from mrtpo.parallel import this_process
 from mrtpo.records import read_prompts
-from mrtpo.report.figures import save, training_curves
+from mrtpo.report.curve_figures import training_curves
+from mrtpo.report.figures import save
 from mrtpo.tasks import get_task
 from mrtpo.tracking import NoLog, RunLog
 from mrtpo.trainer import Trainer, write_best
@@ -155,7 +156,4 @@ def publish(trainer: Trainer, settings: Settings, fingerprint: str, log: Any) ->
     for file, name in ((paths.ATTRIBUTION, "attribution"), (paths.ROLLOUTS, "rollouts")):
         if file.is_file():
             log.table(name, pd.read_parquet(file))
-    figures: list[Path] = sorted(paths.ATTRIBUTION_FIGURES.glob("*.png"))
-    for file in figures:
-        log.figure(file)
     log.policy(paths.POLICY, step=int(trainer.best["step"]))

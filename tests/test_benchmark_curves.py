@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.curves import DONE, branch, fill, frame_of, record, stages, table
+from benchmarks.curves import DONE, branch, fill, record, stages, table
 from mrtpo.config import Settings
-from mrtpo.report.curves import curves
+from mrtpo.report.curves import curves, frame_of_records
 
 
 def run(method: str, seed: int, score: float) -> dict:
@@ -55,7 +55,7 @@ def test_the_start_is_shown_by_what_it_is_told():
 
 
 def test_curves_of_all_runs_are_one_frame_by_method_and_seed():
-    found = curves(frame_of(RUNS, "history"), "reward/format/mean")
+    found = curves(frame_of_records(RUNS, "history"), "reward/format/mean")
     assert found["gdpo"].runs == 3
     assert found["gdpo"].middle == [0.0, 0.6]
 

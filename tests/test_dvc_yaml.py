@@ -35,7 +35,8 @@ SET_READERS = {
 for stage in ("warmstart", "rollout", "attribute", "train", "evaluate"):
     IDLE[stage] |= SET_READERS
 IDLE["train"] |= {"mrtpo.report", "mrtpo.report.credit", "mrtpo.report.curves",
-                  "mrtpo.report.figures"}  # fmt: skip
+                  "mrtpo.report.curve_figures", "mrtpo.report.figures",
+                  "mrtpo.report.text"}  # fmt: skip
 # Sections read by idle code, or that change an output only through an input (`data` → prompts).
 IDLE_SETTINGS = {
     stage: {"tracking", "data"} for stage in ORDER if stage not in ("prepare", "explore", "report")

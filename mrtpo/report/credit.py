@@ -11,15 +11,18 @@ Share of part p = Σ_{t in p} d_t / Σ_t d_t, averaged over replays with Σ d > 
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 Row = Mapping[str, Any]
 NO_PART = "other"
 TOP = 0.1
+TOPS = (0.01, 0.02, *(n / 20 for n in range(1, 21)))
 SATURATED = 6.0
 
 
@@ -78,7 +81,7 @@ def part_shares(table: pd.DataFrame | Iterable[Row]) -> pd.DataFrame:
     replays: dict[str, int] = defaultdict(int)
     names: dict[str, None] = {}
     for row in _measured(table):
-        total, reward = sum(row["distance"]), row["reward"]
+        total, reward = sum(row["distance"]), filed(row)
         replays[reward] += 1
         for part, distance in zip(row["parts"], row["distance"], strict=True):
             names[part or NO_PART] = None
@@ -100,12 +103,91 @@ def top_shares(table: pd.DataFrame | Iterable[Row], top: float = TOP) -> pd.Data
         distances = sorted(row["distance"], reverse=True)
         count = math.ceil(top * len(distances))
         share = sum(distances[:count]) / sum(distances)
-        found[row["reward"]].append((share, count / len(distances)))
+        found[filed(row)].append((share, count / len(distances)))
     rows = [
         (reward, *(sum(values) / len(pairs) for values in zip(*pairs, strict=True)), len(pairs))
         for reward, pairs in found.items()
     ]
     return pd.DataFrame(rows, columns=["reward", "share", "uniform", "replays"])
+
+
+def top_curves(table: pd.DataFrame | Iterable[Row]) -> pd.DataFrame:
+    """Columns reward, top, share, replays: distance held by the top x·T tokens, x in `TOPS`.
+
+    A token that lies across the bound counts in part, so that an even spread gives x itself.
+    """
+    found: dict[str, list[np.ndarray]] = defaultdict(list)
+    for row in _measured(table):
+        held = np.cumsum([0.0, *sorted(row["distance"], reverse=True)])
+        places = np.linspace(0.0, 1.0, len(held))
+        found[filed(row)].append(np.interp(TOPS, places, held / held[-1]))
+    rows = [
+        (reward, top, float(share), len(curves))
+        for reward, curves in found.items()
+        for top, share in zip(TOPS, np.mean(curves, axis=0), strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["reward", "top", "share", "replays"])
+
+
+def kept_tokens(scores: Sequence[float], most: int, around: int = 8) -> list[int]:
+    """Places of at most `most` tokens, in order: all, or the highest scores with their neighbours.
+
+    Of a long response, first its beginning, then by falling score each token with `around` before
+    and behind it, for as long as there is room.
+    """
+    if len(scores) <= most:
+        return list(range(len(scores)))
+    kept: set[int] = set()
+    for peak in [0, *sorted(range(len(scores)), key=lambda t: (-scores[t], t))]:
+        near = set(range(max(0, peak - around), min(len(scores), peak + around + 1)))
+        if len(kept | near) > most:
+            break
+        kept |= near
+    return sorted(kept)
+
+
+def most_credit(rollout: Sequence[Row], most: int) -> list[Row]:
+    """At most `most` rewards with credit to place, in their order: those of the largest distance.
+
+    Where none has credit, the first ones.
+    """
+    rows = with_credit(rollout) or list(rollout)
+    ranked = sorted(rows, key=lambda row: -_distance(row))[:most]
+    return [row for row in rows if any(row is kept for kept in ranked)]
+
+
+def _distance(row: Row) -> float:
+    return 0.0 if row["skipped"] else float(sum(row["distance"]))
+
+
+def replay_example(table: pd.DataFrame | Iterable[Row], preferred: Sequence[str] = ()) -> list[Row]:
+    """The rows of the response in which replay places a penalty most narrowly.
+
+    Looked for among the responses with most rewards, of these among those that have credit beside
+    the penalty if any do, and there among penalties on the first of `preferred` that has any, else
+    on any reward. A penalty whose distance is below the median of these is passed over; of the
+    others, the one whose three largest tokens hold the largest share. Raises ValueError where no
+    replay found a distance.
+    """
+    rows = as_rows(table)
+    own: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        own[row["prompt_id"], row["sample"]].append(row)
+    most = max(map(len, own.values()), default=0)
+    found = [row for row in _measured(rows) if len(own[row["prompt_id"], row["sample"]]) == most]
+    found = [row for row in found if row["advantage"] < 0] or found or list(_measured(rows))
+    praised = {key for key, others in own.items() if any(row["advantage"] > 0 for row in others)}
+    found = [row for row in found if (row["prompt_id"], row["sample"]) in praised] or found
+    for reward in preferred:
+        if penalties := [row for row in found if row["reward"] == reward]:
+            found = penalties
+            break
+    if not found:
+        raise ValueError("no replay found a distance: there is nothing to draw")
+    enough = statistics.median_high(_distance(row) for row in found)
+    found = [row for row in found if _distance(row) >= enough]
+    best = max(found, key=lambda row: sum(sorted(row["distance"])[-3:]) / _distance(row))
+    return own[best["prompt_id"], best["sample"]]
 
 
 def examples(table: pd.DataFrame | Iterable[Row], count: int) -> list[list[Row]]:

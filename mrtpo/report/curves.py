@@ -1,16 +1,21 @@
 """Curves of one or several runs: smoothed, and by method the median with quartiles over seeds.
 
-A frame of curves has `step`, metric columns, and for several runs `method` and `seed`.
+A frame of curves has `step`, metric columns, and for several runs `method` and `seed`. Runs are
+read from a record of `benchmarks.curves` (`curves.json`), or from MLflow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from mrtpo.report import text
 from mrtpo.tracking import PastRun
 
 KEYS = ("step", "method", "seed")
@@ -26,6 +31,36 @@ class Curve:
     high: list[float]
     runs: int
     raw: list[float]  # unsmoothed, of a single run; empty otherwise
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of several methods and seeds on one task.
+
+    `history` (while training) and `evaluations` (of prompts held out) are frames of curves, `tests`
+    has method, seed and a column a score of the policy that a run kept; `where` says on what.
+    """
+
+    task: str
+    history: pd.DataFrame
+    evaluations: pd.DataFrame
+    tests: pd.DataFrame
+    where: str = "test prompts"
+
+    @property
+    def scores(self) -> list[str]:
+        """Greedy scores of the evaluations by interest, without what only describes them."""
+        left_out = ("sampled/", "undecided/", "gain/", "truncated", "response_length")
+        names = [n for n in metric_columns(self.evaluations) if not n.startswith(left_out)]
+        return text.ordered(names, "")
+
+    @property
+    def tested(self) -> str:
+        """The score of the test that is shown: of those evaluated too, the first that is not a
+        reward's own, else the first."""
+        rewards = {n.split("/")[1] for n in metric_columns(self.history, "reward/", "/mean")}
+        known = [n for n in self.scores if n in self.tests] or metric_columns(self.tests)
+        return ([n for n in known if n not in rewards] or known)[0]
 
 
 def metric_columns(frame: pd.DataFrame, prefix: str = "", suffix: str = "") -> list[str]:
@@ -97,3 +132,46 @@ def frame_of_runs(runs: Iterable[PastRun]) -> pd.DataFrame:
     if not frames:
         return pd.DataFrame(columns=list(KEYS))
     return pd.concat(frames, ignore_index=True)
+
+
+def read_comparison(file: Path) -> Comparison:
+    """A record of `benchmarks.curves`. Raises FileNotFoundError, ValueError for another file."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: no such file; benchmarks.curves writes curves.json")
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        task, runs = found["task"], found["runs"]
+        history, evaluations = (frame_of_records(runs, n) for n in ("history", "evaluations"))
+        tests = [{"method": r["method"], "seed": r["seed"], **r["test"]} for r in runs]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file}: no record of benchmarks.curves ({error!r})") from None
+    return Comparison(task, history, evaluations, pd.DataFrame(tests))
+
+
+def frame_of_records(runs: Sequence[Mapping[str, Any]], name: str) -> pd.DataFrame:
+    """`history` or `evaluations` of all runs, one under the other, with their method and seed."""
+    frames = [pd.DataFrame(r[name]).assign(method=r["method"], seed=r["seed"]) for r in runs]
+    if not frames:
+        raise ValueError("no runs")
+    return pd.concat(frames, ignore_index=True)
+
+
+def comparison_of_runs(task: str, runs: Sequence[PastRun]) -> Comparison:
+    """Finished runs of MLflow. Raises ValueError where there are none."""
+    if not runs:
+        raise ValueError(f"no finished run of task {task} in this experiment of MLflow")
+    frame = frame_of_runs(runs)
+    valid = metric_columns(frame, "valid/")
+    evaluations = frame[["step", "method", "seed", *valid]].dropna(subset=valid, how="all")
+    tests = [
+        {"method": run.method, "seed": run.seed,
+         **{n.removeprefix("final/"): v for n, v in run.final.items() if n.startswith("final/")}}
+        for run in runs
+    ]  # fmt: skip
+    renamed = evaluations.rename(columns=lambda name: str(name).removeprefix("valid/"))
+    return Comparison(task, frame.drop(columns=valid), renamed, _scored(tests))
+
+
+def _scored(tests: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Tests of the runs that have any; empty where none has."""
+    return pd.DataFrame([row for row in tests if len(row) > 2])

@@ -1,4 +1,4 @@
-"""Figures as matplotlib draws them: token heat maps, share by part, training curves.
+"""Figures as matplotlib draws them: the style of all, and heat maps of a response (Fig. 1).
 
 Pure functions return a Figure made without pyplot (no global state, no display). `save` writes PNG
 and SVG whose bytes depend on the figure alone: no dates, no random ids.
@@ -6,14 +6,16 @@ and SVG whose bytes depend on the figure alone: no dates, no random ids.
 
 from __future__ import annotations
 
+import io
 import math
+import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
@@ -24,16 +26,19 @@ from mrtpo.report.credit import (
     Row,
     even_credit,
     full_colour,
-    part_shares,
+    heading,
+    kept_tokens,
+    most_credit,
     token_credit,
-    top_shares,
     with_credit,
 )
-from mrtpo.report.curves import Curve, curves, metric_columns
 
-METHOD_COLOURS = {"grpo": "#7a8190", "gdpo": "#d9822b", "mrtpo": "#2563a8"}
-OTHER_COLOURS = ("#2f8f6b", "#8a5cc2", "#b8495a", "#3d9bb3", "#9a7b1f")
-INK, FAINT, BLUE, RED, ORANGE = "#1f2430", "#8b93a1", "#2166ac", "#b2182b", "#e8590c"
+REWARD_COLOURS = (
+    "#2563a8", "#d9822b", "#2f8f6b", "#8a5cc2", "#b8495a", "#3d9bb3", "#9a7b1f", "#7a8190",
+)  # fmt: skip
+INK, GREY, FAINT, BLUE, RED, ORANGE = (
+    "#1f2430", "#5a6270", "#8b93a1", "#2166ac", "#b2182b", "#e8590c",
+)  # fmt: skip
 STYLE: Any = {
     "font.family": "DejaVu Sans", "font.size": 9, "axes.edgecolor": FAINT, "axes.linewidth": 0.6,
     "axes.spines.top": False, "axes.spines.right": False, "text.color": INK,
@@ -42,8 +47,13 @@ STYLE: Any = {
     "grid.color": "#e6e8ec", "grid.linewidth": 0.6, "axes.axisbelow": True,
     "text.parse_math": False,  # a response may well hold two dollar signs
 }  # fmt: skip
+_STYLE = re.compile(r' style="[^"]*"')
+_ALIKE = re.compile(r'<use [^>]* style="([^"]*)"/>\n(?:<use [^>]* style="\1"/>\n)+')
 FONT, LINE = 8.0, 1.62  # points; line height in font sizes
 SHADE = 0.75
+REWARDS_SHOWN, TOKENS_SHOWN = 4, 900  # of one response; tokens over all its rewards
+NOTE = 0.17  # inches of a line of notes
+PROPORTIONAL = 0.58  # width of DejaVu Sans in font sizes, on average
 CHARACTER = 0.602  # width of DejaVu Sans Mono in font sizes
 
 
@@ -51,10 +61,27 @@ def save(figure: Figure, path: Path) -> list[Path]:
     """Write `path`.png and `path`.svg; returns both."""
     path.parent.mkdir(parents=True, exist_ok=True)
     png, svg = path.with_name(f"{path.name}.png"), path.with_name(f"{path.name}.svg")
-    with matplotlib.rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(png, dpi=160, metadata={"Software": None})
-        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    figure.savefig(png, dpi=160, metadata={"Software": None})
+    save_svg(figure, svg)
     return [png, svg]
+
+
+def save_svg(figure: Figure, file: Path) -> None:
+    drawn = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": file.stem}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    file.write_text(compact(drawn.getvalue()), encoding="utf-8")
+
+
+def compact(svg: str) -> str:
+    """A drawing of matplotlib's in half the characters: numbers to a hundredth, glyphs by short
+    names, no comments, no indentation, equal styles of neighbours said once."""
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r"\b([1-9]\d*\.\d\d)\d+", r"\1", svg)
+    svg = re.sub(r'(id="|"#)DejaVuSans(Mono|-Bold)?-', lambda m: f"{m[1]}{(m[2] or '-')[:2]}", svg)
+    svg = re.sub(r'transform="translate\(([\d.-]+) 0\)"/>', r'x="\1"/>', svg)
+    svg = re.sub(r"\s*\n\s*", "\n", svg).strip() + "\n"
+    return _ALIKE.sub(lambda m: f'<g style="{m[1]}">\n{_STYLE.sub("", m[0])}</g>\n', svg)
 
 
 def token_heat_map(
@@ -65,13 +92,14 @@ def token_heat_map(
     columns: int = 1,
     width: int = 68,
     peak: float | None = None,
+    notes: Sequence[str] = (),
 ) -> Figure:
     """A response as coloured boxes, once for each (label, values) row, on one colour scale.
 
     `credit`: red below 0, blue above, equally strong for the same size. `weight`: white at 0 to
     orange. Colour grows a little faster at first, so that small values are still seen. `width` is
     in characters; newlines are drawn as ↵ and kept. Values from `peak` on, by default the largest,
-    are drawn in full colour.
+    are drawn in full colour. `notes` stand below the title.
     """
     boxes = layout(tokens, width)
     lines = 1 + max((line for _, line, _, _ in boxes), default=0)
@@ -79,15 +107,19 @@ def token_heat_map(
     peak = peak or largest or 1.0
     character, line_height = FONT * CHARACTER / 72, FONT * LINE / 72
     panel_rows = math.ceil(len(rows) / columns)
-    gap, head, foot, side = 0.3, 0.38, 0.55, 0.25
+    gap, foot, side = 0.3, 0.55, 0.25
     panel = (width * character, lines * line_height + 0.3)
+    across = columns * panel[0] + (columns - 1) * gap
+    told = note_lines(notes, across)
+    head = 0.38 + NOTE * len(told)
     size = (
-        columns * panel[0] + (columns - 1) * gap + 2 * side,
+        across + 2 * side,
         panel_rows * panel[1] + (panel_rows - 1) * 0.12 + head + foot,
     )
     with matplotlib.rc_context(STYLE):
-        figure = _figure(size)
+        figure = new_figure(size)
         figure.text(side / size[0], 1 - 0.2 / size[1], title, fontsize=11, weight="bold", va="top")
+        draw_lines(figure, told, side, 0.41)
         for at, (label, values) in enumerate(rows):
             row, column = divmod(at, columns)
             left = side + column * (panel[0] + gap)
@@ -104,12 +136,30 @@ def token_heat_map(
     return figure
 
 
+def note_lines(notes: Sequence[str], width: float) -> list[str]:
+    """Notes in lines that fit into so many inches, two at most of each; the rest is cut."""
+    room = int(width * 72 / (8 * PROPORTIONAL))
+    return [
+        line
+        for note in notes
+        for line in textwrap.wrap(" ".join(note.split()), room, max_lines=2, placeholder=" …")
+    ]
+
+
+def draw_lines(figure: Figure, lines: Sequence[str], left: float, top: float) -> None:
+    """Lines of small text from (left, top), in inches."""
+    width, height = figure.get_size_inches()
+    for at, line in enumerate(lines):
+        figure.text(left / width, 1 - (top + NOTE * at) / height, line, fontsize=8, color=GREY,
+                    va="top")  # fmt: skip
+
+
 def layout(tokens: Sequence[str], width: int) -> list[tuple[int, int, int, str]]:
     """Boxes (token, line, column, text): tokens set one after the other, wrapped at `width`."""
     boxes: list[tuple[int, int, int, str]] = []
     line = column = 0
     for token, text in enumerate(tokens):
-        for piece in _printable(text).replace("\n", "↵\n").splitlines(keepends=True) or [" "]:
+        for piece in printable(text).replace("\n", "↵\n").splitlines(keepends=True) or [" "]:
             shown = piece.rstrip("\n")
             if column and column + len(shown) > width:
                 line, column = line + 1, 0
@@ -123,7 +173,8 @@ def layout(tokens: Sequence[str], width: int) -> list[tuple[int, int, int, str]]
     return boxes
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Text without tabs and control characters, newlines kept."""
     text = text.replace("\r\n", "\n").replace("\t", "    ")
     return "".join(c if c == "\n" or unicodedata.category(c)[0] != "C" else "·" for c in text)
 
@@ -146,7 +197,7 @@ def _draw_boxes(
         fill = colour(values[token], peak, kind)
         box = Rectangle((column + 0.06, line + 0.07), max(len(text), 0.4) - 0.12, 0.86,
                         facecolor=fill, edgecolor="#d9dce2", linewidth=0.35)  # fmt: skip
-        box.set_gid(f"token-{token}")
+        box.set(gid=f"token-{token}", clip_on=False)
         axes.add_patch(box)
         light = 0.299 * fill[0] + 0.587 * fill[1] + 0.114 * fill[2]
         ink = "white" if light < 0.55 else INK
@@ -174,159 +225,67 @@ def _colour_bar(
     )
 
 
-def rollout_heat_map(rows: Sequence[Row], title: str) -> Figure:
-    """One rollout, a line of panels per reward with credit: GDPO's even spread beside MRTPO's."""
+def rollout_heat_map(
+    rows: Sequence[Row], title: str, notes: Sequence[str] = (), most: int = REWARDS_SHOWN
+) -> Figure:
+    """One rollout, a line of panels per reward with credit: GDPO's even spread beside MRTPO's.
+
+    At most `most` rewards, and of a long response the stretches with most credit.
+    """
+    shown = most_credit(rows, most)
+    tokens, places = stretches(shown, TOKENS_SHOWN // len(shown))
     panels: list[tuple[str, Sequence[float]]] = []
-    if quiet := [row["reward"] for row in rows if not row["advantage"]]:
-        title = f"{title}   (no contrast in the group: {', '.join(quiet)})"
-    for row in with_credit(rows) or rows:
+    if quiet := [heading(row) for row in rows if not row["advantage"]]:
+        title = f"{title}   (no contrast in the group: {_listed(quiet)})"
+    if left := len(with_credit(rows) or rows) - len(shown):
+        title = f"{title}   ({left} more rewards)"
+    for row in shown:
         value = "missing" if _absent(row["value"]) else f"{row['value']:g}"
         spread = f"replay skipped: {row['reason']}" if row["skipped"] else "by replay"
-        panels.append((f"{row['reward']} = {value} · GDPO, even", even_credit(row)))
-        panels.append((f"{row['reward']} = {value} · MRTPO, {spread}", token_credit(row)))
-    return token_heat_map(rows[0]["tokens"], panels, title, columns=2, peak=full_colour(rows))
+        name = shortened(heading(row), 30)
+        for label, credit in (
+            (f"{name} = {value} · GDPO, even", even_credit(row)),
+            (f"{name} = {value} · MRTPO, {spread}", token_credit(row)),
+        ):
+            panels.append((label, [0.0 if t is None else credit[t] for t in places]))
+    return token_heat_map(tokens, panels, title, columns=2, peak=full_colour(rows), notes=notes)
+
+
+def stretches(rows: Sequence[Row], most: int) -> tuple[list[str], list[int | None]]:
+    """At most `most` tokens of a response and their places; what is left out between them stands
+    as one text with the place None."""
+    credits_RT = [token_credit(row) for row in rows]
+    scores = [max(map(abs, credit_R)) for credit_R in zip(*credits_RT, strict=True)]
+    tokens: list[str] = []
+    places: list[int | None] = []
+    before = -1
+    for place in [*kept_tokens(scores, most), len(scores)]:
+        if place > before + 1:
+            tokens.append(f" … {place - before - 1} tokens … ")
+            places.append(None)
+        if place < len(scores):
+            tokens.append(rows[0]["tokens"][place])
+            places.append(place)
+        before = place
+    return tokens, places
+
+
+def shortened(text: str, most: int) -> str:
+    """Text in one line of at most `most` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{len(names)} rewards"
 
 
 def _absent(value: object) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def share_by_part(table: pd.DataFrame | Iterable[Row]) -> Figure:
-    """Share of each reward's replay distance by part of the response, against uniform.
-
-    Bars are the share, black ticks what a uniform spread would give; the last panel is the share
-    that the top 10 % of tokens hold.
-    """
-    rows = table if isinstance(table, pd.DataFrame) else list(table)
-    shares, tops = part_shares(rows), top_shares(rows)
-    rewards = list(dict.fromkeys(shares["reward"]))
-    parts = list(dict.fromkeys(shares["part"]))
-    with matplotlib.rc_context(STYLE):
-        figure = _figure((2.1 + 2.15 * (len(rewards) + 1), 1.35 + 0.27 * max(len(parts), 3)))
-        axes = figure.subplots(1, len(rewards) + 1, squeeze=False)[0]
-        limit = max([0.3, *shares["share"], *shares["uniform"]]) * 1.12
-        for at, reward in enumerate(rewards):
-            chosen = shares[shares["reward"] == reward]
-            _share_bars(axes[at], chosen["share"], chosen["uniform"], parts if at == 0 else None)
-            axes[at].set(title=f"{reward}  (n={chosen['replays'].iloc[0]})", xlim=(0, limit))
-        last = axes[len(rewards)]
-        if rewards:
-            _share_bars(last, tops["share"], tops["uniform"], list(tops["reward"]))
-        else:
-            last.text(0.5, 0.5, "no replay found a distance", ha="center", transform=last.transAxes)
-        last.set(title="top 10 % of tokens", xlim=(0, 1))
-        figure.suptitle("Share of replay distance", x=0.01, ha="left", weight="bold", fontsize=11)
-        figure.text(0.99, 0.975, "bar: share    tick: if spread evenly", ha="right", va="top",
-                    fontsize=8, color=FAINT)  # fmt: skip
-        figure.tight_layout(rect=(0, 0, 1, 0.97), w_pad=1.4)
-    return figure
-
-
-def _share_bars(
-    axes: Axes, share: pd.Series, uniform: pd.Series, names: Sequence[str] | None
-) -> None:
-    at = range(len(share))
-    above = [BLUE if s >= u else "#a9bdd6" for s, u in zip(share, uniform, strict=True)]
-    axes.barh(at, share, height=0.62, color=above)
-    axes.vlines(list(uniform), [y - 0.4 for y in at], [y + 0.4 for y in at], color=INK, lw=1.4)
-    axes.set_yticks(list(at), names if names is not None else [""] * len(share))
-    axes.invert_yaxis()
-    axes.xaxis.set_major_formatter("{x:.0%}")
-    axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
-
-
-def training_curves(history: pd.DataFrame, evaluations: pd.DataFrame) -> Figure:
-    """Rewards while training, evaluations, length, gradient norm, time; methods by colour.
-
-    One run: thin line as measured, thick line averaged over neighbouring steps. Several seeds of a
-    method: median and quartiles.
-    """
-    panels = [(history, [name], name.split("/")[1] + ", training", True)
-              for name in metric_columns(history, "reward/", "/mean")]  # fmt: skip
-    panels += [(evaluations, [name], f"{name.removeprefix('valid/')}, evaluation", False)
-               for name in metric_columns(evaluations) if "undecided/" not in name]  # fmt: skip
-    panels += [(history, [name], text, True) for name, text in (
-        ("response/length", "response length, tokens"), ("policy/grad_norm", "gradient norm"),
-    ) if name in metric_columns(history)]  # fmt: skip
-    phases = metric_columns(history, "time/")
-    if phases and "method" not in history:
-        panels.append((history, phases, "seconds a step", True))
-    down = max(1, math.ceil(len(panels) / 3))
-    with matplotlib.rc_context(STYLE):
-        figure = _figure((10.2, 2.25 * down + 0.3))
-        grid = figure.subplots(down, 3, squeeze=False).ravel()
-        for axes, (frame, columns, title, smoothed) in zip(grid, panels, strict=False):
-            for at, column in enumerate(columns):
-                phase = column.split("/", 1)[1] if len(columns) > 1 else None
-                _draw_curves(axes, curves(frame, column, smoothed), phase, at)
-            top = max(frame[name].max() for name in columns)
-            if min(frame[name].min() for name in columns) >= 0:
-                share = top <= 1 and len(columns) == 1
-                axes.set_ylim(0, 1.02 if share else top * (1.5 if len(columns) > 1 else 1.12) or 1)
-            axes.set(title=title)
-            axes.margins(x=0.02)
-            if len(columns) > 1:
-                axes.legend(
-                    frameon=False, fontsize=7.5, ncols=2, handlelength=1.2, loc="upper left"
-                )
-        for at, axes in enumerate(grid):
-            axes.set_xlabel("step" if len(panels) - 3 <= at < len(panels) else "", fontsize=8)
-            axes.set_axis_on() if at < len(panels) else axes.set_axis_off()
-        legend = _method_legend(figure, grid)
-        figure.tight_layout(rect=(0, 0, 1, 1 - (0.32 / (2.25 * down + 0.3) if legend else 0)))
-    return figure
-
-
-def _draw_curves(axes: Axes, found: dict[str, Curve], phase: str | None, at: int) -> None:
-    for method, curve in found.items():
-        tint = method_colour(method, at if phase else 0)
-        if curve.raw:
-            axes.plot(curve.steps, curve.raw, color=tint, lw=0.7, alpha=0.35)
-        if curve.runs > 1:
-            axes.fill_between(curve.steps, curve.low, curve.high, color=tint, alpha=0.16, lw=0)
-        marker = "o" if len(curve.steps) < 12 else None
-        name = f"{method}, {curve.runs} seeds" if curve.runs > 1 else method
-        axes.plot(curve.steps, curve.middle, color=tint, lw=1.7, marker=marker, ms=3,
-                  label=phase or name)  # fmt: skip
-
-
-def method_colour(method: str, at: int = 0) -> str:
-    """The colour of a method, the same in every figure; others by a fixed rule on the name."""
-    if at or method not in ("", *METHOD_COLOURS):
-        return OTHER_COLOURS[(at - 1 if at else sum(map(ord, method))) % len(OTHER_COLOURS)]
-    return METHOD_COLOURS.get(method, METHOD_COLOURS["mrtpo"])
-
-
-def _method_legend(figure: Figure, grid: Iterable[Axes]) -> bool:
-    """One legend of methods for all panels, if there are several; says whether there is."""
-    lines: dict[str, Any] = {}
-    for axes in grid:
-        if axes.get_legend() is None:
-            handles, names = axes.get_legend_handles_labels()
-            lines |= {name: handle for name, handle in zip(names, handles, strict=True) if name}
-    if lines:
-        figure.legend(
-            handles=list(lines.values()), labels=list(lines), loc="upper left", ncols=len(lines),
-            frameon=False, bbox_to_anchor=(0.005, 1.0), fontsize=9,
-        )  # fmt: skip
-    return bool(lines)
-
-
-def _figure(size: tuple[float, float]) -> Figure:
+def new_figure(size: tuple[float, float]) -> Figure:
+    """A figure without pyplot: no global state, no display."""
     figure = Figure(figsize=size, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
-
-
-def attribution_figures(
-    table: pd.DataFrame | Iterable[Row], folder: Path, chosen: Iterable[Sequence[Row]]
-) -> list[Path]:
-    """Write `shares` and one `rollout-<n>` for each chosen rollout; returns the PNG files."""
-    rows = table if isinstance(table, pd.DataFrame) else list(table)
-    written = save(share_by_part(rows), folder / "shares")
-    for number, rollout in enumerate(chosen, 1):
-        title = f"{rollout[0]['prompt_id']}, response {rollout[0]['sample']}"
-        written += save(rollout_heat_map(rollout, title), folder / f"rollout-{number}")
-    return [path for path in written if path.suffix == ".png"]

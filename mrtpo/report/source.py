@@ -112,8 +112,9 @@ def pick(found: Attributed, prompt: str | None, sample: int | None) -> list[Row]
         if prompt in (None, rows[0]["prompt_id"]) and sample in (None, rows[0]["sample"])
     ]
     if not fitting:
-        known = ", ".join(dict.fromkeys(rows[0]["prompt_id"] for rows in own[:200]))
-        raise ValueError(
-            f"no response {'' if sample is None else sample} to prompt {prompt}; prompts: {known}"
-        )
+        known = list(dict.fromkeys(rows[0]["prompt_id"] for rows in own))
+        more = f" and {len(known) - 20} more" if len(known) > 20 else ""
+        asked = "" if sample is None else f" {sample}"
+        to = "" if prompt is None else f" to prompt {prompt}"
+        raise ValueError(f"no response{asked}{to}; prompts: {', '.join(known[:20])}{more}")
     return fitting[0]

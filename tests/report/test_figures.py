@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
-import pandas as pd
 import pytest
-from made_up import evaluations_frame, history_frame, past_runs
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mrtpo.report.credit import examples
-from mrtpo.report.curves import frame_of_runs, metric_columns
 from mrtpo.report.figures import (
-    attribution_figures,
     colour,
+    compact,
     layout,
+    note_lines,
     rollout_heat_map,
     save,
-    share_by_part,
+    stretches,
     token_heat_map,
-    training_curves,
 )
 
 
@@ -120,53 +119,71 @@ def test_a_rollout_shows_every_reward_twice_and_names_skipped_replays(
     )
 
 
-def test_share_figure_draws_the_shares_and_the_uniform_ticks() -> None:
-    row = {"reward": "format", "skipped": False, "parts": ["tags", "", ""],
-           "distance": [3.0, 1.0, 0.0]}  # fmt: skip
-    figure = share_by_part([row])
-    bars = [patch.get_width() for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
-    assert bars == pytest.approx([0.75, 0.25])
-    ticks = [segment[0][0] for segment in figure.axes[0].collections[0].get_segments()]
-    assert ticks == pytest.approx([1 / 3, 2 / 3])
-    assert share_by_part([]).axes, "no replay is no error"
+def test_of_a_long_response_the_stretches_with_most_credit_are_drawn() -> None:
+    row = {"reward": "style", "advantage": 1.0, "value": 1.0, "skipped": False, "reason": "",
+           "tokens": [f" w{n}" for n in range(2000)], "distance": [0.0] * 2000,
+           "weight": [0.1] * 2000}  # fmt: skip
+    row["weight"][1234] = 50.0
+    tokens, places = stretches([row], 60)
+    assert len(places) <= 60 + 3
+    assert 0 in places and 1234 in places and 1226 in places and 1242 in places
+    for text, place in zip(tokens, places, strict=True):
+        assert place is None or text == f" w{place}"
+    told = [
+        int(text.split()[1]) for text, place in zip(tokens, places, strict=True) if place is None
+    ]
+    assert sum(told) + sum(place is not None for place in places) == 2000
+    figure = rollout_heat_map([row], "long")
+    assert figure.get_size_inches()[1] < 14
 
 
-def test_training_curves_show_every_reward_and_evaluation() -> None:
-    figure = training_curves(history_frame(), evaluations_frame())
-    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
-    assert titles[:3] == [f"{r}, training" for r in ("format", "executability", "execution")]
-    assert "spider_exec, evaluation" in titles
-    assert titles[-1] == "seconds a step"
-    assert not any("undecided" in title for title in titles)
-    assert figure.axes[0].get_ylim() == (0, 1.02)
+def test_of_many_rewards_those_of_the_largest_distance_are_drawn() -> None:
+    rows = [{"reward": f"r{n}", "advantage": 1.0, "value": 1.0, "skipped": False, "reason": "",
+             "tokens": ["a"], "distance": [float(n)], "weight": [1.0]}
+            for n in range(12)]  # fmt: skip
+    figure = rollout_heat_map(rows, "many")
+    labels = [axes.texts[0].get_text() for axes in figure.axes[:-1]]
+    assert [label.split(" = ")[0] for label in labels[::2]] == ["r8", "r9", "r10", "r11"]
+    assert figure.texts[0].get_text().endswith("(8 more rewards)")
 
 
-def test_training_curves_tell_methods_apart_by_colour_and_legend() -> None:
-    frame = frame_of_runs(past_runs())
-    rewards = frame[["step", "method", "seed", *metric_columns(frame, "reward/")]]
-    tests = frame[["step", "method", "seed", *metric_columns(frame, "valid/")]]
-    figure = training_curves(rewards, tests)
-    lines = figure.axes[0].get_lines()
-    assert len({line.get_color() for line in lines}) == 3
-    (legend,) = figure.legends
-    names = [text.get_text() for text in legend.get_texts()]
-    assert names == ["grpo, 3 seeds", "gdpo, 3 seeds", "mrtpo, 3 seeds"]
-    assert len(figure.axes[0].collections) == 3, "a band of quartiles for each method"
+def test_notes_stand_in_two_lines_at_most_and_are_cut_visibly() -> None:
+    lines = note_lines(["short", "word " * 200], 5.0)
+    assert lines[0] == "short"
+    assert len(lines) == 3
+    assert lines[2].endswith("…")
+    figure = token_heat_map(["a"], [("r", [1.0])], "title", notes=["short"])
+    assert [text.get_text() for text in figure.texts] == ["title", "short"]
 
 
-def test_figures_of_a_run_without_history_are_empty_not_errors() -> None:
-    assert training_curves(pd.DataFrame({"step": []}), pd.DataFrame({"step": []})).axes
+def test_a_drawing_is_smaller_and_refers_to_nothing_that_it_lacks(tmp_path: Path) -> None:
+    figure = token_heat_map(["a", " bb", "\n"], [("format", [0.5, -0.25, 0.0])], "title")
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg")
+    small = compact(drawn.getvalue())
+    assert len(small) < 0.85 * len(drawn.getvalue())
+    root = ElementTree.fromstring(small)
+    found = [(e.get("id"), e.get("{http://www.w3.org/1999/xlink}href")) for e in root.iter()]
+    assert {href[1:] for _, href in found if href and href[0] == "#"} <= {name for name, _ in found}
+    uses = [len(list(ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}use")))
+            for text in (drawn.getvalue(), small)]  # fmt: skip
+    assert uses[0] == uses[1] > 0
+
+
+def test_neighbours_of_one_style_say_it_once() -> None:
+    one = '<use xlink:href="#m" x="1.234567" y="2" style="fill: red"/>\n'
+    other = '<use xlink:href="#m" x="3" y="2" style="fill: blue"/>\n'
+    assert compact(one * 2 + other) == (
+        '<g style="fill: red">\n' + '<use xlink:href="#m" x="1.23" y="2"/>\n' * 2 + "</g>\n" + other
+    )
 
 
 def test_the_same_figure_has_the_same_bytes(
     attribution: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    chosen = [examples(attribution, 1)[0][:1]]
-    first = attribution_figures(attribution, tmp_path / "a", chosen)
-    second = attribution_figures(attribution, tmp_path / "b", chosen)
-    assert [path.name for path in first] == ["shares.png", "rollout-1.png"]
+    rollout = examples(attribution, 1)[0][:1]
+    first, second = (save(rollout_heat_map(rollout, "a"), tmp_path / n / "same") for n in "xy")
+    assert [path.name for path in first] == ["same.png", "same.svg"]
     for one, other in zip(first, second, strict=True):
-        for suffix in (".png", ".svg"):
-            content = one.with_suffix(suffix).read_bytes()
-            assert content == other.with_suffix(suffix).read_bytes()
-            assert b"<dc:date>" not in content
+        assert one.read_bytes() == other.read_bytes()
+        assert b"<dc:date>" not in one.read_bytes()
