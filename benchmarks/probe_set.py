@@ -6,7 +6,6 @@ that a pretrained model is asked in (`data.prompt: full`). What the files hold: 
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,10 @@ from typing import Any
 import yaml
 
 from mrtpo.config import Settings, load_settings, with_overrides
-from mrtpo.records import Information, Message, Prompt
+from mrtpo.records import Message, Prompt
 from mrtpo.tasks import Task, get_task
 from mrtpo.tasks.instruct.listing import listed
+from mrtpo.tasks.instruct.prompts import build_prompt as instruct_prompt
 from mrtpo.tasks.text2sql.prepare import database_file
 from mrtpo.tasks.text2sql.prompts import build_prompt as sql_prompt
 from mrtpo.tasks.text2sql.schema import read_schema
@@ -129,12 +129,11 @@ def prompts_of(probes: Sequence[Probe], work: Path) -> list[Prompt]:
 
 
 def tasks_of(work: Path, settings: Settings | None = None) -> dict[str, Task]:
-    """The tasks whose verifiers judge probes; constraints are checked without one."""
+    """The tasks by name, whose verifiers judge the probes."""
     settings = settings or load_settings(Path(__file__).parents[1] / "params.yaml")
-    return {
-        name: get_task(with_overrides(settings, [f"task={name}"]), work)
-        for name in ("text2sql", "tools")
-    }
+    own = {name: [f"task={name}"] for name in TASKS}
+    own["instruct"] += ["data.source=composed", f"data.path={FOLDER}"]  # constraints of any kind
+    return {name: get_task(with_overrides(settings, own[name]), work) for name in TASKS}
 
 
 def write_databases(work: Path, folder: Path = FOLDER) -> None:
@@ -149,31 +148,10 @@ def write_databases(work: Path, folder: Path = FOLDER) -> None:
 
 def verdicts(probe: Probe, prompt: Prompt, tasks: Mapping[str, Task]) -> dict[str, bool]:
     """What the project's verifiers say of a probe: which rewards have their largest value."""
-    if probe.task == "instruct":
-        found = {}
-        for name, given in zip(probe.passes, probe.given["constraints"], strict=True):
-            arguments = {key: value for key, value in given.items() if key != "id"}
-            verdict = constraints.check(given["id"], arguments, probe.response)
-            if verdict.passed is None:
-                raise ValueError(f"{probe.id}: {name}: {verdict.detail}")
-            found[name] = verdict.passed
-        return found
     (judged,) = tasks[probe.task].verify([prompt], [probe.response])
     most = {"correctness": 3.0 if probe.given.get("calls") else 0.0}
     return {r.name: r.value == most.get(r.name, 1.0) for r in judged.rewards
             if r.name in probe.passes}  # fmt: skip
-
-
-def known_spans(probe: Probe, prompt: Prompt, tasks: Mapping[str, Task]) -> dict[str, list[Span]]:
-    """What the project's own spans are, where a response has labels."""
-    if probe.task != "instruct":
-        return tasks[probe.task].spans(prompt, probe.response)
-    found = {}
-    for name, given in zip(probe.passes, probe.given["constraints"], strict=True):
-        arguments = {key: value for key, value in given.items() if key != "id"}
-        if own := constraints.spans(given["id"], arguments, probe.response):
-            found[name] = own
-    return found
 
 
 def _sql(probe: Probe, work: Path) -> Prompt:
@@ -196,23 +174,13 @@ def _tools(probe: Probe, work: Path) -> Prompt:
 
 
 def _instruct(probe: Probe, work: Path) -> Prompt:
-    given = [(c["id"], {k: v for k, v in c.items() if k != "id"}) for c in
-             probe.given["constraints"]]  # fmt: skip
-    sentences = [constraints.sentence(id, arguments) for id, arguments in given]
-    text, lines = listed(probe.given["request"], sentences)
-    payload = {
-        "question": probe.given["request"],
-        "constraints": [
-            {"reward": name, "id": id, "arguments": arguments}
-            for name, (id, arguments) in zip(probe.passes, given, strict=True)
-        ],
-    }
-    return Prompt(
-        id=probe.id, split="test", kind="probe", difficulty="", source="probes",
-        messages=(Message("user", text),),
-        information=tuple(
-            Information(name, "sentence", "prompt", line)
-            for name, line in zip(probe.passes, lines, strict=True)
-        ),
-        reference="", payload=json.dumps(payload),
+    given = [
+        constraints.constraint(c["id"], {k: v for k, v in c.items() if k != "id"})
+        for c in probe.given["constraints"]
+    ]
+    stated = [constraints.sentence(c.id, c.arguments) for c in given]
+    text, lines = listed(probe.given["request"], stated)
+    return instruct_prompt(
+        [Message("user", text)], list(probe.passes), given, lines, id=probe.id, split="test",
+        source="probes", question=probe.given["request"], reference="",
     )  # fmt: skip

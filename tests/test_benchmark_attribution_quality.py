@@ -11,7 +11,7 @@ import pytest
 import torch
 from helpers import prompt, text_policy
 
-from benchmarks.attribution_quality import confused, figure_of, summarised, tables
+from benchmarks.attribution_quality import confused, summarised
 from benchmarks.attribution_scores import (
     DISTANCES,
     FORMS,
@@ -20,6 +20,7 @@ from benchmarks.attribution_scores import (
     neutral_block,
     with_block,
 )
+from benchmarks.attribution_tables import figure_of, tables
 from mrtpo.contexts import chosen_information, informed
 from mrtpo.policy import Policy
 from mrtpo.records import Message, Rollout
@@ -184,6 +185,7 @@ def test_tables_show_the_settings_that_are_in_force_and_the_placebo(tmp_path: Pa
     )
     assert "| tools | format | fail | 1 | 0.25 | 0.50 (0.50 to 0.50) | 1.00" in text
     assert "| 1.00 (1.00 to 1.00) | 0.50 |" in text
+    assert "| tv | 0.50 / 1.00 / 1.00 | 0.50 / 1.00 / 1.00 |" in text
     assert "| tv | 1.00 / 0.50 / 0.50 | 1.00 / 0.50 / 0.50 |" in text
     assert "| tools | format | format | 1 | 0.75 (0.75 to 0.75) [0.25] |" in text
     assert "| tools | format | correctness |" not in text

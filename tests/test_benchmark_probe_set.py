@@ -11,7 +11,6 @@ import yaml
 from benchmarks.probe_set import (
     FOLDER,
     TASKS,
-    known_spans,
     places,
     prompts_of,
     read_probes,
@@ -39,7 +38,7 @@ def test_the_verifiers_agree_with_every_verdict_and_spans_of_passes_cover_the_la
     try:
         for probe, prompt in zip(probes, prompts_of(probes, tmp_path), strict=True):
             assert verdicts(probe, prompt, tasks) == probe.passes, probe.id
-            known = known_spans(probe, prompt, tasks)
+            known = tasks[probe.task].spans(prompt, probe.response)
             for name, labels in probe.spans.items():
                 if probe.passes[name] and name in known:
                     inside = {i for span in known[name] for i in range(*span)}

@@ -71,12 +71,16 @@ def response_spans(
 
 def format_spans(response: str) -> list[Span]:
     """Tags and fences, and where the format is wrong the places of its faults."""
-    marks = [(match.group(), match.span()) for match in _MARK.finditer(response)]
-    spans = [place for _, place in marks]
+    spans = [match.span() for match in _MARK.finditer(response)]
     if not format_ok(response):
-        spans += _misplaced(response, marks)
-        spans += _instead(response, marks)
+        spans += format_faults(response)
     return _joined(spans) or [(0, max(1, len(response)))]
+
+
+def format_faults(response: str) -> list[Span]:
+    """The places of what is wrong alone, in a response whose format is."""
+    marks = [(match.group(), match.span()) for match in _MARK.finditer(response)]
+    return _joined([*_misplaced(response, marks), *_instead(response, marks)])
 
 
 def _misplaced(response: str, marks: Sequence[tuple[str, Span]]) -> Iterator[Span]:

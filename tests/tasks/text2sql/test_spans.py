@@ -11,7 +11,7 @@ import pytest
 
 from mrtpo.tasks.text2sql.decisions import changed, decisions
 from mrtpo.tasks.text2sql.prompts import render
-from mrtpo.tasks.text2sql.spans import response_spans
+from mrtpo.tasks.text2sql.spans import format_faults, response_spans
 
 NAMES = {
     "singer": ["singer_id", "name", "phone", "age", "city"],
@@ -123,6 +123,19 @@ def test_faults_of_format_are_found_where_they_are():
     assert "that is all" in formats(good + "\nthat is all")
     assert "Well" in formats("Well " + good)
     assert formats(good.replace("<answer>", "<answer> <answer>")).count("<answer>") == 2
+
+
+def test_the_faults_alone_leave_out_the_tags_that_are_right():
+    good = render("I use singer.", REFERENCE)
+
+    def faults(response):
+        return [response[start:end].strip() for start, end in format_faults(response)]
+
+    assert faults(good) == []
+    assert faults(good.replace("</think>\n", "")) == ["<answer>"]
+    assert faults(good + "\nthat is all") == ["that is all"]
+    assert faults("Well " + good) == ["Well"]
+    assert faults(good.replace("<answer>", "<answer> <answer>")) == ["<answer>"]
     assert "Hm" in formats(good.replace("</think>", "</think> Hm"))
     assert formats("") == ["$"]
 
