@@ -80,7 +80,7 @@ def noise_of(task: Task, settings: Settings) -> dict[str, float]:
 
 class Row(NamedTuple):
     """Ids of a prompt and a response. What is told begins at `told` in the prompt, or, if nothing
-    is, the prompt ends there."""
+    is added to it, the prompt ends there."""
 
     prompt: list[int]
     response: list[int]
@@ -104,6 +104,8 @@ def example(
     bare = policy.prompt_ids(informed(prompt, chosen, frozenset()))
     pairs = zip(bare, prompt_ids, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    if all(entry.where == "prompt" for entry in chosen.values()):
+        same = len(prompt_ids)  # what a prompt asks for cannot be foretold
     return Row(prompt_ids, [*response_ids, policy.tokenizer.eos_token_id], same)
 
 

@@ -22,7 +22,7 @@ from mrtpo.verifiers.constraints.kinds import merged
 from mrtpo.verifiers.constraints.local import line_spans
 from mrtpo.verifiers.constraints.verifier import ConstraintVerifier
 
-NOISE = dict.fromkeys(synthetic.NAMES, 0.5)
+NOISE = dict.fromkeys(synthetic.NAMES, 0.2)
 # The decision to stop after the last line is the end token's.
 ENDS = ("local:lines",)
 
@@ -30,14 +30,14 @@ ENDS = ("local:lines",)
 class Instruct:
     name = "instruct"
     metric_names = ("followed", "all")
-    words: tuple[str, ...] = ()
-    copying = 0
+    copying = 200
     best_metric = "sampled/followed"
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
         self.embedded = settings.data.source == "synthetic"
         self.reward_names = synthetic.NAMES if self.embedded else SLOTS
+        self.words = synthetic.TOKENS if self.embedded else ()
         self.noise = NOISE if self.embedded else {}
         self._verifier: ConstraintVerifier | None = None
 
