@@ -27,8 +27,9 @@ from prefect.states import Completed, Failed, State
 
 from flows.locks import run_lock, workspace_lock
 from flows.repro import NotReady, Place, StageFailed, reproduce
+from flows.results import show_result
 from flows.sources import refresh
-from flows.summary import SHOWN, plain_numbers
+from flows.summary import SHOWN
 from flows.workspace import (
     WorkspaceError,
     anchored,
@@ -42,7 +43,6 @@ from flows.workspace import (
     workspace_root,
 )
 from mrtpo.config import SettingsError
-from mrtpo.paths import METRICS
 
 ARTIFACT_SECONDS = 2.0
 LOGGED_LINES = 200  # of one stage; the rest is in its log file
@@ -75,7 +75,7 @@ def run_stages(
             else:
                 with workspace_lock(state, f"flow run {label}", get_run_logger().warning):
                     _run_in(root, stages, root, log_every, minutes)
-                _show_result(root, stages, None)
+                show_result(root, stages, None)
     except (SettingsError, NotReady, StageFailed, TimeoutError, WorkspaceError) as error:
         return Failed(message=str(error))
     return None
@@ -99,7 +99,7 @@ def _run_isolated(
     _run_in(clone, stages, root, log_every, minutes)
     branch = publish(root, clone, f"Run {label}\n\n{told}")
     logger.info("kept as the branch %s", branch)
-    _show_result(clone, stages, branch)
+    show_result(clone, stages, branch)
 
 
 def _run_in(
@@ -207,17 +207,3 @@ def numbers(event: Mapping[str, Any]) -> str:
     ]
     seconds = sum(event.get("seconds", {}).values())
     return "  ".join([*shown, f"({seconds:.1f} s)"] if seconds else shown)
-
-
-def _show_result(folder: Path, stages: Sequence[str], branch: str | None) -> None:
-    """A page with the metrics of the stages, and how to get at what the run made."""
-    lines = [f"Files: `{folder}`", ""]
-    if branch:
-        lines = [f"Branch `{branch}`: `git checkout {branch} && dvc checkout`", "", *lines]
-    for path in (folder / METRICS / f"{stage}.json" for stage in reversed(stages)):
-        if not path.exists():
-            continue
-        if values := plain_numbers(json.loads(path.read_text("utf-8"))):
-            lines += [f"**{path.stem}**", "", "| metric | value |", "|---|---|"]
-            lines += [f"| {name} | {value:.4g} |" for name, value in values.items()] + [""]
-    create_markdown_artifact("\n".join(lines), key="result")

@@ -228,6 +228,8 @@ def explore(settings: Settings) -> None:
     made = {one.number: one for one in attribution_figures(found)}
     written = replace_figures(paths.FIGURES, list(made.values()))
     with RunLog.reopen(settings, training_state()) as log:
+        if log.page:
+            print(f"MLflow: {log.page}", flush=True)
         log.figure(paths.EXPLORER)
         for one in written:
             for name in (one.svg, one.png, one.data):

@@ -16,9 +16,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mrtpo import mlflow_store
+from mrtpo import mlflow_store, paths, stages
 from mrtpo.config import Settings, settings_from
 from mrtpo.mlflow_store import MetricNames, Writer, sqlite_file, tracking_uri
+from mrtpo.rollouts import write_attribution
 from mrtpo.tracking import NoLog, RunLog, other_runs, read_state
 
 TWICE = """
@@ -297,6 +298,40 @@ def test_a_table_is_replaced_and_whole_as_parquet(settings: Settings, tmp_path: 
     assert table["columns"] == ["tokens", "weight", "value"]
     assert table["data"] == [[["a", "b"], [0.5, 1.5], None]] * 2
     assert len(pd.read_parquet(folder / "attribution.parquet")) == 3
+
+
+def test_the_stage_explore_puts_its_page_figures_and_their_tables_under_the_trainings_run(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MRTPO_STATE", str(tmp_path / "state"))
+    rows = [
+        {"prompt_id": "p0", "sample": 0, "reward": name, "value": 0.0, "status": "ok",
+         "detail": "", "advantage": advantage, "skipped": False, "reason": "", "reference": "r",
+         "tokens": ["a", " b", " c"], "parts": ["tags", "", ""], "logprob_with": [-1.0] * 3,
+         "logprob_without": [-2.0] * 3, "distance": [0.0, 1.0, 0.5], "weight": [0.2, 1.6, 1.2],
+         "responsible": [False, True, False]}
+        for name, advantage in (("format", 0.5), ("execution", -0.5))
+    ]  # fmt: skip
+    write_attribution(paths.ATTRIBUTION, rows)
+    paths.POLICY.mkdir(parents=True)
+    (paths.POLICY / "training.json").write_text(json.dumps({"fingerprint": "f" * 8}))
+    with open_log(settings, tmp_path / "state" / f"train-{'f' * 8}") as log:
+        pass
+    stages.explore(settings)
+    assert f"MLflow: {log.page}" in capsys.readouterr().out
+    kept = {file.path for file in client(settings).list_artifacts(log.run_id, "figures")}
+    drawn = {f"figures/figure-{n}.{kind}" for n in "1236" for kind in ("svg", "png", "csv")}
+    assert kept == {"figures/explorer.html", *drawn}
+    run = client(settings).get_run(log.run_id)
+    listed = json.loads(run.data.tags["mlflow.loggedArtifacts"])
+    tables = [f"tables/figure_{n}.json" for n in "1236"]
+    assert [entry["path"] for entry in listed] == tables
+    folder = Path(run.info.artifact_uri.removeprefix("file://"))
+    table = json.loads((folder / tables[2]).read_text())
+    assert {"token", "weight", "distance", "gdpo", "mrtpo"} < set(table["columns"])
+    at = table["columns"].index("weight")
+    assert [row[at] for row in table["data"]] == [1.6, 1.6, 1.2, 1.2, 0.2, 0.2]
 
 
 def test_a_data_set_is_one_input_with_the_digest_of_its_file(

@@ -38,8 +38,8 @@ from mrtpo.report.figures import rollout_heat_map, save
 from mrtpo.report.share_figure import share_figure
 from mrtpo.report.source import TASKS, Attributed, Question, pick
 from mrtpo.report.token_figures import advantage_figure, replay_figure
+from mrtpo.report.written import INDEX, Written, read_index
 
-INDEX = "figures.json"
 TABLED = 2000
 REPLAY = {"text2sql": 3, "tools": 7, "instruct": 8}
 PENALISED = {"text2sql": ("executability", "execution"), "tools": ("correctness",)}
@@ -60,17 +60,6 @@ class Made:
         if "weight" in self.data:
             return self.data.nlargest(TABLED, "weight")
         return self.data.head(TABLED)
-
-
-@dataclass(frozen=True)
-class Written:
-    """A figure in a folder, as `figures.json` names it."""
-
-    number: str
-    caption: str
-    svg: str
-    png: str
-    data: str
 
 
 def attribution_figures(
@@ -160,14 +149,6 @@ def replace_figures(folder: Path, made: Sequence[Made]) -> list[Written]:
     return write_figures(folder, made)
 
 
-def read_index(folder: Path) -> list[Written]:
-    """The figures in a folder; none where there is no list of them."""
-    file = folder / INDEX
-    if not file.is_file():
-        return []
-    return [Written(**entry) for entry in json.loads(file.read_text(encoding="utf-8"))]
-
-
 def token_table(rows: Sequence[Row]) -> pd.DataFrame:
     """A row a reward and token of one response: all that its figures show, as numbers."""
     found: list[dict[str, Any]] = []
@@ -190,6 +171,7 @@ def share_table(rows: Sequence[Row]) -> pd.DataFrame:
     parts = part_shares(rows).rename(columns={"part": "name"}).assign(of="part")
     tops = top_curves(rows).rename(columns={"top": "name"}).assign(of="top")
     tops["uniform"] = tops["name"]
+    tops["name"] = [f"{top:g}" for top in tops["name"]]
     whole = pd.concat([tops, parts], ignore_index=True)
     return whole[["reward", "of", "name", "share", "uniform", "replays"]]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect import Flow
+from prefect import Flow, flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, FlowRunFilter
 from prefect.settings import PREFECT_API_URL
@@ -29,6 +31,7 @@ from flows.locks import run_lock
 from flows.lost import mark_lost_runs
 from flows.pipeline import pipeline
 from flows.prepare import prepare
+from flows.results import show_result
 from flows.rollout import rollout
 from flows.serve import NAMES
 from flows.train import train
@@ -36,8 +39,8 @@ from flows.workspace import run_label
 from mrtpo.config import Settings
 
 FLOWS: dict[str, Flow[..., Any]] = {
-    flow.name: flow
-    for flow in (pipeline, prepare, rollout, attribute, train, evaluate, benchmark, explore)
+    one.name: one
+    for one in (pipeline, prepare, rollout, attribute, train, evaluate, benchmark, explore)
 }
 
 
@@ -68,20 +71,20 @@ def artifacts_of(run_id: UUID) -> dict[str, Any]:
 
 def test_a_form_has_a_described_field_for_every_parameter() -> None:
     assert set(FLOWS) == set(NAMES)
-    for flow in FLOWS.values():
-        schema = parameter_schema(flow).properties
+    for one in FLOWS.values():
+        schema = parameter_schema(one).properties
         assert {"overrides", "stage_minutes"} < set(schema)
-        assert all(field.get("description") for field in schema.values()), flow.name
+        assert all(field.get("description") for field in schema.values()), one.name
 
 
 def test_every_field_of_a_form_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    for flow in FLOWS.values():
+    for one in FLOWS.values():
         given: dict[str, Any] = {}
-        module = sys.modules[flow.fn.__module__]
+        module = sys.modules[one.fn.__module__]
         monkeypatch.setattr(
             module, "run_stages", lambda _, named, *a, _g=given, **k: _g.update(named)
         )
-        flow.fn()
+        one.fn()
         assert given
         for key in given:
             found: Any = Settings().model_dump()
@@ -107,6 +110,30 @@ def test_a_run_with_a_setting_is_shown_stage_by_stage_and_becomes_a_branch(
     assert "/#/experiments/7/runs/abc" in shown["train-mlflow"]
     assert "| reward | 0.5 |" in shown["result"]
     assert f"git checkout {branch}" in shown["result"]
+    assert "reports/report.html](file:///" in shown["report"]
+    assert "figures" not in shown
+
+
+def test_figures_and_pages_are_artifacts_of_the_run(server: None, tmp_path: Path) -> None:
+    folder = tmp_path / "reports" / "figures"
+    folder.mkdir(parents=True)
+    (folder.parent / "explorer.html").write_text("page")
+    (folder / "figure-6.png").write_bytes(b"drawn")
+    names = {"svg": "figure-6.svg", "png": "figure-6.png", "data": "figure-6.csv"}
+    listed = [{"number": "6", "caption": "Shares.", **names}]
+    (folder / "figures.json").write_text(json.dumps(listed))
+
+    @flow
+    def shows() -> None:
+        show_result(tmp_path, ["attribute", "explore", "report"], None)
+
+    shown = artifacts_of(run_id_of(shows(return_state=True)))
+    assert set(shown) == {"result", "figures", "explorer", "figure-files"}
+    assert "**Fig. 6** Shares." in shown["figures"]
+    assert base64.b64encode(b"drawn").decode() in shown["figures"]
+    page = (folder.parent / "explorer.html").as_uri()
+    assert shown["explorer"] == f"[reports/explorer.html]({page})"
+    assert shown["figure-files"].endswith("/reports/figures/figures.json)")
 
 
 def test_a_run_without_settings_works_in_the_workspace(
