@@ -165,8 +165,8 @@ def replay_example(table: pd.DataFrame | Iterable[Row], preferred: Sequence[str]
 
     Looked for among the responses with most rewards, of these among those that have credit beside
     the penalty if any do, and there among penalties on the first of `preferred` that has any, else
-    on any reward. A penalty whose distance is below the median of these is passed over; of the
-    others, the one whose three largest tokens hold the largest share. Raises ValueError where no
+    on any reward. Of these the larger half of penalties, of them the larger half of distances, and
+    then the one whose three largest tokens hold the largest share. Raises ValueError where no
     replay found a distance.
     """
     rows = as_rows(table)
@@ -184,8 +184,9 @@ def replay_example(table: pd.DataFrame | Iterable[Row], preferred: Sequence[str]
             break
     if not found:
         raise ValueError("no replay found a distance: there is nothing to draw")
-    enough = statistics.median_high(_distance(row) for row in found)
-    found = [row for row in found if _distance(row) >= enough]
+    for size in (lambda row: abs(row["advantage"]), _distance):
+        enough = statistics.median_high(map(size, found))
+        found = [row for row in found if size(row) >= enough]
     best = max(found, key=lambda row: sum(sorted(row["distance"])[-3:]) / _distance(row))
     return own[best["prompt_id"], best["sample"]]
 

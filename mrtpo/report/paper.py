@@ -199,7 +199,8 @@ def _replayed(row: Row) -> bool:
 def _notes(found: Attributed, rows: Sequence[Row]) -> list[str]:
     """What was asked, and what would have been right."""
     asked = found.questions.get(rows[0]["prompt_id"], Question(""))
-    told = {"asked": asked.question, "reference": asked.reference}
+    reference = asked.reference or rows[0].get("reference") or ""
+    told = {"asked": asked.question, "reference": reference}
     return [f"{name}: {text}" for name, text in told.items() if text]
 
 

@@ -18,8 +18,11 @@ from typer.testing import CliRunner, Result
 
 from mrtpo.__main__ import app
 from mrtpo.config import Settings, settings_from
+from mrtpo.report.credit import replay_example
 from mrtpo.report.curves import comparison_of_runs, curves, read_comparison
+from mrtpo.report.opening import opened
 from mrtpo.report.paper import (
+    PENALISED,
     TABLED,
     Made,
     attribution_figures,
@@ -33,6 +36,7 @@ from mrtpo.report.paper import (
 from mrtpo.report.source import Attributed
 from mrtpo.report.written import read_index
 
+MEASURED = ("logprob_with", "logprob_without", "distance")
 PER_TOKEN = ("tokens", "parts", "logprob_with", "logprob_without", "distance", "weight")
 
 
@@ -217,3 +221,21 @@ def test_what_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
         assert told in done.output
         assert len(done.output.strip().splitlines()) == 1
         assert not out.exists()
+
+
+@pytest.mark.parametrize(("task", "number"), [("text2sql", 3), ("tools", 7)])
+def test_the_figures_in_the_docs_show_the_rows_beside_them(task: str, number: int) -> None:
+    folder = Path(__file__).parents[2] / "docs" / "figures" / task
+    rows = opened(folder / "attribution.parquet", None, [f"task={task}"], None).rows
+    drawn = {number: token_table(replay_example(rows, PENALISED[task])), 6: share_table(rows)}
+    for which, table in drawn.items():
+        kept = pd.read_csv(
+            folder / f"figure-{which}.csv", dtype={"token": str, "name": str},
+            keep_default_na=False, na_values={n: [""] for n in MEASURED},
+        )  # fmt: skip
+        assert list(kept.columns) == list(table.columns)
+        for name in table:
+            if pd.api.types.is_numeric_dtype(table[name]):
+                assert kept[name].tolist() == pytest.approx(table[name].tolist(), rel=1e-5)
+            else:
+                assert kept[name].tolist() == table[name].tolist()
