@@ -84,14 +84,14 @@ def _generated(settings: Settings) -> dict[str, Iterator[Made]]:
         row = 0
         while True:
             few, many = settings.data.fewest_constraints, settings.data.most_constraints
-            constraints, text = synthetic.drawn(rng.randint(few, many), rng)
+            rules, text = synthetic.drawn(rng.randint(few, many), rng)
+            names, constraints = list(rules), list(rules.values())
             lines = [sentence(c.id, c.arguments) for c in constraints]
             key = "\n".join(sorted(lines))
             if key in seen:
                 continue
             seen.add(key)
             content = "\n".join([OPENING, *lines])
-            names = [c.id.removeprefix(synthetic.PREFIX) for c in constraints]
             prompt = build_prompt(
                 [Message("user", content)], names, constraints, lines, id="", split=split,
                 source="synthetic", question=content, reference=text,

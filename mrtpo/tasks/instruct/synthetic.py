@@ -1,104 +1,98 @@
 """The embedded instruction data: free text in numbered lines, and up to 12 constraints on it.
 
-A text has 4 to 6 lines of 3 to 5 words of a small vocabulary, drawn at random, so that wherever no
+A text has 6 lines of 3 to 5 words of a small vocabulary, drawn at random, so that wherever no
 constraint speaks anything goes:
 
-    1) stone river the lamp.
-    2: OWL and glass?
+    1 stone river the lamp.
+    2 OWL and glass?
 
-Each constraint is decided by one or a few tokens (`mrtpo.verifiers.constraints.local`). A prompt
-has each kind once at most, on words and places for which a text that keeps all of them was found.
+A rule looks like what it asks for (`2 owl`, `Say stone river`, `Say lamp.`), so that a policy which
+copies can follow it. Each is decided by one or a few tokens (`mrtpo.verifiers.constraints.local`).
+A prompt has each reward once at most, on words for which a text that keeps all of them was found.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mrtpo.verifiers.constraints import Constraint, check, constraint
-from mrtpo.verifiers.constraints.local import END_MARKS, KINDS, NUMBER_MARKS
+from mrtpo.verifiers.constraints.local import END_MARKS
 
 PREFIX = "local:"
-NAMES = tuple(id.removeprefix(PREFIX) for id in KINDS)
-LINES, LENGTHS = (4, 5, 6), (3, 4, 5)
+LINES, LENGTHS = 6, (3, 4, 5)
+KIND_OF = {
+    **{f"line_{number}": "first_word" for number in range(1, LINES + 1)},
+    "pair_1": "pair", "pair_2": "pair", "mark_1": "mark_after", "mark_2": "mark_after",
+    "capitals": "in_capitals", "no_word": "no_word",
+}  # fmt: skip
+NAMES = tuple(KIND_OF)
+"""The rewards, by the kind of constraint that each is."""
 COMMON = ("and", "the", "of", "to")
 PLAIN = (
-    "apple", "bird", "boat", "bread", "candle", "cloud", "door", "field", "forest", "glass", "gold",
-    "honey", "island", "lamp", "moon", "ocean", "owl", "paper", "rain", "river", "silver", "stone",
-    "tiger", "winter",
+    "bird", "boat", "bread", "cloud", "door", "field", "flame", "garden", "glass", "gold", "hill",
+    "honey", "lamp", "leaf", "moon", "ocean", "owl", "pearl", "rain", "river", "stone", "storm",
+    "tree", "winter",
 )  # fmt: skip
 # Kept whole by the small decoder's tokenizer, and the same in a rule as in a text.
 TOKENS = (
     *(f" {word}" for plain in (*COMMON, *PLAIN) for word in (plain, plain.upper())),
-    *END_MARKS, *NUMBER_MARKS, *(str(number) for number in range(1, 10)),
+    *END_MARKS, *(str(number) for number in range(1, LINES + 1)),
 )  # fmt: skip
 SHARE_COMMON = 0.32
 SHARE_CAPITALS = 0.05
 ATTEMPTS = 200
+
+Rules = Mapping[str, Constraint]
+"""A prompt's constraints by reward."""
 
 
 class Clash(Exception):
     """Two constraints want the same place, or there is no place left."""
 
 
-def drawn(count: int, rng: random.Random) -> tuple[tuple[Constraint, ...], str]:
-    """`count` constraints of different kinds, in a random order, and a text that keeps them."""
+def drawn(count: int, rng: random.Random) -> tuple[dict[str, Constraint], str]:
+    """`count` constraints by reward, in a random order, and a text that keeps them."""
     while True:
-        constraints = _drawn(rng.sample(NAMES, count), rng)
+        rules = _drawn(rng.sample(NAMES, count), rng)
         try:
-            return constraints, written(constraints, frozenset(NAMES), frozenset(), rng)
+            return rules, written(rules, frozenset(rules), frozenset(), rng)
         except Clash:
             continue
 
 
-def _drawn(names: Sequence[str], rng: random.Random) -> tuple[Constraint, ...]:
+def _drawn(names: list[str], rng: random.Random) -> dict[str, Constraint]:
     words = iter(rng.sample(PLAIN, len(PLAIN)))
 
     def arguments(name: str) -> dict[str, Any]:
-        line = rng.randint(1, LINES[0])
-        match name:
-            case "first_word" | "last_word" | "has_word":
-                return {"line": line, "word": next(words)}
-            case "no_word":
-                return {"word": rng.choice(COMMON)}
+        match KIND_OF[name]:
+            case "first_word":
+                return {"line": int(name.removeprefix("line_")), "word": next(words)}
             case "pair":
                 return {"word": next(words), "follower": next(words)}
-            case "word_frequency":
-                return {"word": next(words), "count": rng.randint(2, 3)}
-            case "words":
-                return {"line": line, "count": rng.choice(LENGTHS)}
-            case "capitals":
-                return {"line": line, "place": rng.randint(1, LENGTHS[0])}
-            case "end_mark":
-                return {"line": line, "mark": rng.choice(END_MARKS)}
-            case "number_mark":
-                return {"line": line, "mark": rng.choice(NUMBER_MARKS)}
-            case "lines":
-                return {"count": rng.choice(LINES)}
-        line = rng.randint(2, LINES[0])
-        return {"line": line, "other": rng.randint(1, line - 1)}
+            case "mark_after":
+                return {"word": next(words), "mark": rng.choice(END_MARKS)}
+            case "in_capitals":
+                return {"word": next(words).upper()}
+        return {"word": rng.choice(COMMON)}
 
-    return tuple(constraint(PREFIX + name, arguments(name)) for name in names)
+    return {name: constraint(PREFIX + KIND_OF[name], arguments(name)) for name in names}
 
 
 def written(
-    constraints: Sequence[Constraint],
-    kept: Collection[str],
-    broken: Collection[str],
-    rng: random.Random,
+    rules: Rules, kept: Collection[str], broken: Collection[str], rng: random.Random
 ) -> str:
     """A random text that keeps the constraints named in `kept` and breaks those in `broken`; the
     others it keeps or breaks as it happens. Raises Clash where none is found."""
-    by = {c.id.removeprefix(PREFIX): c for c in constraints}
-    wanted = {name: name in kept for name in by if name in kept or name in broken}
+    wanted = {name: name in kept for name in rules if name in kept or name in broken}
     for _ in range(ATTEMPTS):
         try:
-            text = _Draft(by, wanted, rng).text()
+            text = _Draft(rules, wanted, rng).text()
         except Clash:
             continue
         if all(
-            check(by[name].id, by[name].arguments, text).passed is passes
+            check(rules[name].id, rules[name].arguments, text).passed is passes
             for name, passes in wanted.items()
         ):
             return text
@@ -108,105 +102,67 @@ def written(
 class _Draft:
     """A text with what was decided of it, by line and place from 0."""
 
-    def __init__(
-        self, by: dict[str, Constraint], wanted: dict[str, bool], rng: random.Random
-    ) -> None:
+    def __init__(self, rules: Rules, wanted: Mapping[str, bool], rng: random.Random) -> None:
         self.rng, self.wanted = rng, wanted
-        self.given = {name: by[name].arguments for name in wanted}
+        self.given = {name: rules[name].arguments for name in wanted}
         named = {
-            value for given in self.given.values() for key, value in given.items()
+            value.lower() for given in self.given.values() for key, value in given.items()
             if key in ("word", "follower")
         }  # fmt: skip
         self.plain = [word for word in PLAIN if word not in named]
-        self.common = [
-            word for word in COMMON
-            if not (self._keeps("no_word") and word == self.given["no_word"]["word"])
-        ]  # fmt: skip
-        lengths = [rng.choice(LENGTHS) for _ in range(self._number("lines", LINES))]
-        if "words" in self.given:
-            lengths[self.given["words"]["line"] - 1] = self._number("words", LENGTHS)
-        self.rows: list[list[str]] = [[""] * length for length in lengths]
-
-    def _keeps(self, name: str) -> bool:
-        return self.wanted.get(name, False)
-
-    def _number(self, name: str, choices: Sequence[int]) -> int:
-        if name not in self.given:
-            return self.rng.choice(choices)
-        right: int = self.given[name]["count"]
-        if self._keeps(name):
-            return right
-        return self.rng.choice([number for number in choices if number != right])
+        self.common = [word for word in COMMON if word not in named]
+        self.rows = [[""] * rng.choice(LENGTHS) for _ in range(LINES)]
+        self.ends = [rng.choice(END_MARKS) for _ in range(LINES)]
 
     def text(self) -> str:
-        rows = self.rows
-        if self._keeps("first_word"):
-            self._put(self.given["first_word"]["line"] - 1, 0, self.given["first_word"]["word"])
-        if self._keeps("same_start"):
-            self._put(self.given["same_start"]["line"] - 1, 0, "=")
-        if self._keeps("last_word"):
-            self._put(self.given["last_word"]["line"] - 1, -1, self.given["last_word"]["word"])
-        if self._keeps("has_word"):
-            at = self.given["has_word"]["line"] - 1
-            self._put(at, self._free([at])[1], self.given["has_word"]["word"])
-        if "pair" in self.given:
-            self._pair(self.given["pair"]["word"], self.given["pair"]["follower"])
-        if "word_frequency" in self.given:
-            for _ in range(self._number("word_frequency", range(4))):
-                self._put(*self._free(range(len(rows))), self.given["word_frequency"]["word"])
-        for row in rows:
+        for name, given in self.given.items():
+            getattr(self, f"_{KIND_OF[name]}")(self.wanted[name], **given)
+        for row in self.rows:
             row[:] = [word or self._any() for word in row]
-        if self._keeps("same_start"):
-            given = self.given["same_start"]
-            rows[given["line"] - 1][0] = rows[given["other"] - 1][0]
-        self._capitals()
-        ends = self._marks("end_mark", END_MARKS)
-        numbers = self._marks("number_mark", NUMBER_MARKS)
         return "\n".join(
-            f"{n}{numbers[n - 1]} {' '.join(row)}{ends[n - 1]}"
-            for n, row in enumerate(rows, start=1)
+            f"{n} {' '.join(row)}{end}"
+            for n, (row, end) in enumerate(zip(self.rows, self.ends, strict=True), start=1)
         )
 
     def _any(self) -> str:
         common = self.rng.random() < SHARE_COMMON * len(self.common) / len(COMMON)
-        return self.rng.choice(self.common if common else self.plain)
+        word = self.rng.choice(self.common if common else self.plain)
+        return word.upper() if self.rng.random() < SHARE_CAPITALS else word
+
+    def _first_word(self, keep: bool, line: int, word: str) -> None:
+        self._put(line - 1, 0, word if keep else self._any())
+
+    def _pair(self, keep: bool, word: str, follower: str) -> None:
+        line, place = self._free(2)
+        self._put(line, place, word)
+        self._put(line, place + 1, follower if keep else self._any())
+
+    def _mark_after(self, keep: bool, word: str, mark: str) -> None:
+        line = self.rng.choice([n for n, row in enumerate(self.rows) if not row[-1]] or [0])
+        self._put(line, -1, word)
+        others = [other for other in END_MARKS if other != mark]
+        self.ends[line] = mark if keep else self.rng.choice(others)
+
+    def _in_capitals(self, keep: bool, word: str) -> None:
+        self._put(*self._free(1), word if keep else word.lower())
+
+    def _no_word(self, keep: bool, word: str) -> None:
+        if not keep:
+            self._put(*self._free(1), word)
 
     def _put(self, line: int, place: int, word: str) -> None:
         if self.rows[line][place]:
             raise Clash
         self.rows[line][place] = word
 
-    def _free(self, lines: Collection[int], room: int = 1) -> tuple[int, int]:
+    def _free(self, room: int) -> tuple[int, int]:
         """A random place with `room` free ones from it on."""
         places = [
             (line, place)
-            for line in lines
-            for place in range(len(self.rows[line]) - room + 1)
-            if not any(self.rows[line][place : place + room])
+            for line, row in enumerate(self.rows)
+            for place in range(len(row) - room + 1)
+            if not any(row[place : place + room])
         ]
         if not places:
             raise Clash
         return self.rng.choice(places)
-
-    def _pair(self, word: str, follower: str) -> None:
-        line, place = self._free(range(len(self.rows)), 2)
-        self.rows[line][place] = word
-        self.rows[line][place + 1] = follower if self._keeps("pair") else self._any()
-
-    def _capitals(self) -> None:
-        for row in self.rows:
-            row[:] = [w.upper() if self.rng.random() < SHARE_CAPITALS else w for w in row]
-        if "capitals" in self.given:
-            row, at = self.rows[self.given["capitals"]["line"] - 1], self.given["capitals"]["place"]
-            word = row[at - 1]
-            row[at - 1] = word.upper() if self._keeps("capitals") else word.lower()
-
-    def _marks(self, name: str, marks: Sequence[str]) -> list[str]:
-        found = [self.rng.choice(marks) for _ in self.rows]
-        if name in self.given:
-            right = self.given[name]["mark"]
-            others = [mark for mark in marks if mark != right]
-            found[self.given[name]["line"] - 1] = (
-                right if self._keeps(name) else self.rng.choice(others)
-            )
-        return found

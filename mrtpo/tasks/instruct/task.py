@@ -19,12 +19,9 @@ from mrtpo.tasks.instruct.prepare import prepare
 from mrtpo.tasks.instruct.prompts import SLOTS, Named, constraints_of
 from mrtpo.verifiers import constraints
 from mrtpo.verifiers.constraints.kinds import merged
-from mrtpo.verifiers.constraints.local import line_spans
 from mrtpo.verifiers.constraints.verifier import ConstraintVerifier
 
-NOISE = dict.fromkeys(synthetic.NAMES, 0.2)
-# The decision to stop after the last line is the end token's.
-ENDS = ("local:lines",)
+NOISE = dict.fromkeys(synthetic.NAMES, 0.4)
 
 
 class Instruct:
@@ -94,7 +91,7 @@ class Instruct:
         broken = frozenset(n.reward for n in heard if rng.random() < noise.get(n.reward, 0.0))
         kept = frozenset(n.reward for n in heard) - broken
         try:
-            return synthetic.written([n.constraint for n in named], kept, broken, rng)
+            return synthetic.written({n.reward: n.constraint for n in named}, kept, broken, rng)
         except synthetic.Clash:  # a text that keeps all is known
             return prompt.reference
 
@@ -109,8 +106,6 @@ class Instruct:
         found = {}
         for each in constraints_of(prompt):
             spans = constraints.spans(each.constraint.id, each.constraint.arguments, response) or []
-            if each.constraint.id in ENDS and _stopped(each, response):
-                spans = [*spans, (len(response), len(response) + 1)]
             if spans:
                 found[each.reward] = spans
         return found
@@ -122,9 +117,3 @@ class Instruct:
         if self._verifier is not None:
             self._verifier.close()
             self._verifier = None
-
-
-def _stopped(each: Named, response: str) -> bool:
-    """Whether the end of a response is to blame, or to praise, for the number of its lines: not
-    where it has too many."""
-    return len(line_spans(response)) <= each.constraint.arguments["count"]
