@@ -51,7 +51,7 @@ _STYLE = re.compile(r' style="[^"]*"')
 _ALIKE = re.compile(r'<use [^>]* style="([^"]*)"/>\n(?:<use [^>]* style="\1"/>\n)+')
 FONT, LINE = 8.0, 1.62  # points; line height in font sizes
 SHADE = 0.75
-REWARDS_SHOWN, TOKENS_SHOWN = 4, 900  # of one response; tokens over all its rewards
+REWARDS_SHOWN, TOKENS_SHOWN = 4, 500  # of one response; tokens over all its rewards
 NOTE = 0.17  # inches of a line of notes
 PROPORTIONAL = 0.58  # width of DejaVu Sans in font sizes, on average
 CHARACTER = 0.602  # width of DejaVu Sans Mono in font sizes

@@ -71,8 +71,10 @@ def _top_lines(axes: Axes, tops: pd.DataFrame, rewards: Sequence[str]) -> None:
         side.set_major_formatter("{x:.0%}")
         side.set_major_locator(matplotlib.ticker.MultipleLocator(0.25))
     if rewards:
-        axes.legend(frameon=False, fontsize=7 if len(rewards) < 6 else 5.5, loc="lower right",
-                    handlelength=1.2)  # fmt: skip
+        axes.legend(
+            facecolor="white", edgecolor="none", framealpha=1, handlelength=1.2,
+            fontsize=7 if len(rewards) < 6 else 5.5, loc="lower right",
+        )  # fmt: skip
     else:
         axes.text(0.5, 0.6, "no replay found a distance", ha="center", va="bottom")
 
