@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.attribution_scores import Case, Row, measured
 from benchmarks.attribution_tables import EVERY, METRICS, figure_of, tables
 from benchmarks.curves import fill
-from benchmarks.probe_set import prompts_of, read_probes, tasks_of
+from benchmarks.probe_set import TASKS, prompts_of, read_probes, tasks_of
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.policy import Policy
 from mrtpo.records import Rollout
@@ -38,9 +38,9 @@ from mrtpo.tasks.text2sql.spans import format_faults
 ROOT = Path(__file__).parents[1]
 
 
-def probe_cases(policy: Policy, settings: Settings) -> list[Case]:
+def probe_cases(policy: Policy, settings: Settings, chosen: Sequence[str]) -> list[Case]:
     """The probes as responses of the policy's tokens, with what their verifiers say of them."""
-    probes = read_probes()
+    probes = [probe for probe in read_probes() if probe.task in chosen]
     with tempfile.TemporaryDirectory() as folder:
         prompts, tasks = prompts_of(probes, Path(folder)), tasks_of(Path(folder), settings)
         cases = []
@@ -161,7 +161,7 @@ def measure(options: argparse.Namespace) -> None:
             load_settings(ROOT / "params.yaml"), [f"model.path={model}", *options.set]
         )
         policy = starting_policy(settings)
-        cases = probe_cases(policy, settings)
+        cases = probe_cases(policy, settings, options.tasks)
         about = (f"{len(cases)} hand-written responses, replayed by {Path(options.model).stem}; "
                  "intervals over responses.")  # fmt: skip
     rows: list[Row] = []
@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument("--name", help="of the files and of the page's marks")
     parser.add_argument("--probes", action="store_true")
     parser.add_argument("--model", help="hub id, folder or GGUF file that replays the probes")
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS, help="of the probes")
     parser.add_argument("--workspace", type=Path)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--samples", type=int, default=4)

@@ -78,11 +78,14 @@ def measured(
     mask_1T = torch.ones(1, len(ids_T), device=policy.device)
     rows, lies = [], []
     plain: dict[tuple[str, str], list[Tensor]] = {}
+    undirected: dict[tuple[int, int], dict[str, Tensor]] = {}
     for k, name in enumerate(names):
         sign_1 = torch.tensor([float(case.signs[name])], device=policy.device)
         for form in FORMS:
             told, untold = pairs[name, form]
-            for distance, found_1T in distances(logps[told], logps[untold], ids_T, sign_1):
+            if (told, untold) not in undirected:
+                undirected[told, untold] = distances(logps[told], logps[untold], ids_T)
+            for distance, found_1T in directed(undirected[told, untold], sign_1):
                 plain.setdefault((form, distance), []).append(found_1T[0])
                 for pool in POOLS if form in FORMS[:2] else POOLS[:1]:
                     d_1T = found_1T
@@ -182,13 +185,15 @@ def log_distributions(
     return [log_softmax(policy, h_TD, temperature) for h_TD in [*hidden_CTD, *hidden_1TD]]
 
 
-def distances(
-    logp_TV: Tensor, logq_TV: Tensor, ids_T: Tensor, sign_1: Tensor
-) -> Iterator[tuple[str, Tensor]]:
-    """Each distance by name, shape (1, T)."""
+def distances(logp_TV: Tensor, logq_TV: Tensor, ids_T: Tensor) -> dict[str, Tensor]:
+    """Each undirected distance by name, and Δ under `delta`; shapes (1, T)."""
     delta_1T = (logp_TV - logq_TV).gather(1, ids_T[:, None]).T
-    plain = {
-        name: distribution_distance(name, logp_TV, logq_TV)[None] for name in DISTRIBUTIONAL
-    } | {"abs_logprob": delta_1T.abs()}
+    found = {name: distribution_distance(name, logp_TV, logq_TV)[None] for name in DISTRIBUTIONAL}
+    return {**found, "abs_logprob": delta_1T.abs(), "delta": delta_1T}
+
+
+def directed(undirected: Mapping[str, Tensor], sign_1: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Each distance by name for a verdict's sign, shape (1, T)."""
     for name in DISTANCES:
-        yield name, oriented(name, plain[DIRECTIONAL.get(name, name)], delta_1T, sign_1)
+        plain_1T = undirected[DIRECTIONAL.get(name, name)]
+        yield name, oriented(name, plain_1T, undirected["delta"], sign_1)

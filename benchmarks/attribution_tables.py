@@ -29,7 +29,8 @@ def tables(result: dict[str, Any]) -> str:
     lines = [
         f"{result['about']} Distance `{default['distance']}`, contexts `{default['form']}`, "
         f"pooling `{default['pool']}`; 95 % intervals.", "",
-        "| task | reward | verdict | n | tokens | share | hit@1 | hit@3 | AUROC | placebo AUROC |",
+        "| task | reward | verdict | n | tokens | share | hit@1 | hit@3 | AUROC | placebo: share, "
+        "AUROC |",
         "|---" * 10 + "|",
     ]  # fmt: skip
     for row in sorted(
@@ -43,15 +44,18 @@ def tables(result: dict[str, Any]) -> str:
         cells = [shown(row[m]) for m in METRICS]
         lines.append(
             f"| {row['task']} | {row['reward']} | {row['verdict']} | {row['n']} | "
-            f"{row['uniform']:.2f} | {' | '.join(cells)} | {placebo['auroc'][0]:.2f} |"
+            f"{row['uniform']:.2f} | {' | '.join(cells)} | "
+            f"{placebo['share'][0]:.2f}, {placebo['auroc'][0]:.2f} |"
         )
     heads = [f"{task} {verdict}" for task in tasks for verdict in ("pass", "fail")]
     for task in tasks:
         lines += _by_distance(summary, task)
-    lines += ["", "AUROC of all rewards together, leave-one-out / add-one-in / placebo:", "",
-              f"| distance | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]  # fmt: skip
-    for distance in DISTANCES:
-        lines.append(f"| {distance} | {' | '.join(_forms(summary, tasks, distance))} |")
+    for metric, name in (("share", "Share"), ("auroc", "AUROC")):
+        lines += ["", f"{name}, all rewards together, leave-one-out / add-one-in / placebo:", "",
+                  f"| distance | {' | '.join(heads)} |",
+                  "|---" * (len(heads) + 1) + "|"]  # fmt: skip
+        for distance in DISTANCES:
+            lines.append(f"| {distance} | {' | '.join(_forms(summary, tasks, distance, metric))} |")
     lines += ["", f"AUROC and hit@1 of `{default['distance']}` by pooling, leave-one-out:", "",
               f"| pool | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]  # fmt: skip
     for pool in POOLS:
@@ -101,14 +105,16 @@ def _by_distance(summary: Sequence[Row], task: str) -> list[str]:
     return lines
 
 
-def _forms(summary: Sequence[Row], tasks: Sequence[str], distance: str) -> Iterable[str]:
+def _forms(
+    summary: Sequence[Row], tasks: Sequence[str], distance: str, metric: str
+) -> Iterable[str]:
     for task in tasks:
         for verdict in ("pass", "fail"):
             found = [
                 pick(summary, task=task, reward=EVERY, verdict=verdict, distance=distance,
                      pool="none", form=form) for form in FORMS[:3]
             ]  # fmt: skip
-            yield " / ".join(f"{r['auroc'][0]:.2f}" for r in found if r)
+            yield " / ".join(f"{r[metric][0]:.2f}" for r in found if r)
 
 
 def figure_of(summary: Sequence[Row], path: Path) -> None:

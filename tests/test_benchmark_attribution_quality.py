@@ -184,7 +184,7 @@ def test_tables_show_the_settings_that_are_in_force_and_the_placebo(tmp_path: Pa
         }
     )
     assert "| tools | format | fail | 1 | 0.25 | 0.50 (0.50 to 0.50) | 1.00" in text
-    assert "| 1.00 (1.00 to 1.00) | 0.50 |" in text
+    assert "| 1.00 (1.00 to 1.00) | 0.50, 0.50 |" in text
     assert "| tv | 0.50 / 1.00 / 1.00 | 0.50 / 1.00 / 1.00 |" in text
     assert "| tv | 1.00 / 0.50 / 0.50 | 1.00 / 0.50 / 0.50 |" in text
     assert "| tools | format | format | 1 | 0.75 (0.75 to 0.75) [0.25] |" in text
