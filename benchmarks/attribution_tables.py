@@ -149,7 +149,7 @@ def figure_of(summary: Sequence[Row], path: Path) -> None:
                 axes.set_yticks(range(len(DISTANCES)), DISTANCES)
         grid[0, 0].invert_yaxis()
         for axes in grid[-1]:
-            axes.set_xlabel("AUROC of the responsible tokens (mean, 95 %)")
+            axes.set_xlabel("AUROC: mean, 95 %")
         handles, names = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, names, loc="upper right", ncols=3, frameon=False)
         figure.tight_layout(rect=(0, 0, 1, 1 - 0.3 / (2.7 * len(tasks) + 0.6)))
