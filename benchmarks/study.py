@@ -31,10 +31,12 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks.curves import DONE, branch, figure_of, fill, record, stages
+from benchmarks.curves import DONE, branch, fill, record, stages
 from benchmarks.step import machine
 from benchmarks.study_table import area, page, steps_to
 from mrtpo.config import Settings, load_settings, with_overrides
+from mrtpo.report.curve_figures import training_curves
+from mrtpo.report.figures import save_svg
 
 MARKS = ("<!-- study -->", "<!-- /study -->")
 PLAN = Path(__file__).with_name("study.yaml")
@@ -135,6 +137,18 @@ def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
+    """Rewards while training and evaluations, median and quartiles over seeds."""
+    history, evaluations = (
+        pd.concat(
+            [pd.DataFrame(r[name]).assign(method=r["method"], seed=r["seed"]) for r in rows],
+            ignore_index=True,
+        )
+        for name in ("history", "evaluations")
+    )
+    save_svg(training_curves(history, evaluations), file)
+
+
 class Study:
     """The runs of one task, and what is known of them so far (`found`)."""
 
@@ -202,7 +216,7 @@ def study(options: argparse.Namespace) -> None:
             temporary.write_text(json.dumps({"machine": machine(), "tasks": tasks}) + "\n")
             temporary.replace(path)
             if own.found["runs"]:
-                figure_of(own.found["runs"], options.out / f"{own.task}.svg")
+                draw(own.found["runs"], options.out / f"{own.task}.svg")
                 if options.page:
                     fill(options.page, page(tasks), MARKS)
 

@@ -11,7 +11,16 @@ import pandas as pd
 import pytest
 
 import benchmarks.study as module
-from benchmarks.study import PLAN, Run, Study, chosen_rates, final_runs, read_plan, tuning_runs
+from benchmarks.study import (
+    PLAN,
+    Run,
+    Study,
+    chosen_rates,
+    draw,
+    final_runs,
+    read_plan,
+    tuning_runs,
+)
 from benchmarks.study_table import WINDOW, area, interval, method_table, paired, steps_to
 from mrtpo.config import load_settings, with_overrides
 
@@ -113,6 +122,20 @@ def test_the_table_compares_with_gdpo_and_says_who_never_gets_there():
     text = "\n".join(method_table({"about": SMALL["tasks"]["tools"], "runs": rows}))
     assert "| mrtpo | 3 | 0.1 | never | 0.600 (0.600–0.600) | +0.100 [+0.100, +0.100] |" in text
     assert "| gdpo | 3 | 0.1 | 10 | 0.500 (0.500–0.500) |  |" in text
+
+
+def test_the_figure_has_a_line_for_every_method(tmp_path: Path):
+    def drawn(*methods: str) -> str:
+        rows = []
+        for method, end in zip(methods, (0.4, 0.6), strict=False):
+            curves = {"history": {"step": [1.0, 2.0], "reward/correctness/mean": [0.1, end]},
+                      "evaluations": {"step": [0.0, 2.0], "correctness": [0.0, end]}}  # fmt: skip
+            rows += [row(method, seed, 0.5, **curves) for seed in (0, 1)]
+        draw(rows, tmp_path / "tools.svg")
+        return (tmp_path / "tools.svg").read_text()
+
+    one, two = drawn("gdpo"), drawn("gdpo", "cort")
+    assert "<svg" in one and two.count("<path") > one.count("<path")
 
 
 @pytest.fixture
