@@ -66,7 +66,7 @@ def start_table(found: Mapping[str, Any]) -> list[str]:
     names = [n for n in start["train"] if n not in ("truncated", "response_length")
              and not n.startswith("undecided/")]  # fmt: skip
     told = start["told"]
-    cells = [("told nothing", start["train"]), ("told all", told["all"])]
+    cells = [("as asked", start["train"]), ("told all", told["all"])]
     return [
         f"| start, train prompts sampled | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|",
         *(f"| {label} | {' | '.join(f'{scores[n]:.3f}' for n in names)} |"
