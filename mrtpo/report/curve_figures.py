@@ -17,6 +17,7 @@ from mrtpo.report.figures import FAINT, STYLE, new_figure
 METHOD_COLOURS = {"grpo": "#7a8190", "gdpo": "#d9822b", "mrtpo": "#2563a8"}
 OTHER_COLOURS = ("#2f8f6b", "#8a5cc2", "#b8495a", "#3d9bb3", "#9a7b1f")
 ACROSS = 3
+MOST_REWARDS = 5
 Panel = tuple[pd.DataFrame, Sequence[str], str, bool]
 """Frame, columns, title, whether lines are smoothed."""
 
@@ -39,10 +40,15 @@ def training_curves(history: pd.DataFrame, evaluations: pd.DataFrame) -> Figure:
 
 def method_curves(found: Comparison) -> Figure:
     """Methods compared: rewards while training, greedy evaluations, response length, and the scores
-    of the policies that were kept. Median and quartiles over seeds."""
+    of the policies that were kept. Median and quartiles over seeds. Of more than `MOST_REWARDS`
+    rewards the total stands for all."""
     history, evaluations = found.history, found.evaluations
-    panels = _reward_panels(history)
-    panels += [(evaluations, [name], f"{name}, evaluation", False) for name in found.scores]
+    panels, scores = _reward_panels(history), list(found.scores)
+    if len(panels) > MOST_REWARDS + 1:
+        rewards = {title.removesuffix(", training") for _, _, title, _ in panels}
+        panels = [panel for panel in panels if panel[1] == ["reward/total/mean"]]
+        scores = [name for name in scores if name not in rewards] or scores
+    panels += [(evaluations, [name], f"{name}, evaluation", False) for name in scores]
     if "response/length" in metric_columns(history):
         panels.append((history, ["response/length"], "response length, tokens", True))
     return _drawn(panels, found)

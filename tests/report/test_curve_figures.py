@@ -6,7 +6,7 @@ import pandas as pd
 from made_up import evaluations_frame, history_frame, past_runs
 
 from mrtpo.report.curve_figures import METHOD_COLOURS, method_curves, training_curves
-from mrtpo.report.curves import comparison_of_runs
+from mrtpo.report.curves import Comparison, comparison_of_runs
 
 
 def test_training_curves_show_every_reward_and_evaluation() -> None:
@@ -42,6 +42,19 @@ def test_methods_are_compared_by_rewards_greedy_scores_and_the_test() -> None:
     scores = ("spider_exec", "bird_ex", "executability", "format")
     assert titles[3:-1] == [f"{name}, evaluation" for name in scores]
     assert titles[-1] == "spider_exec, test prompts"
+
+
+def test_of_many_rewards_the_total_stands_for_all() -> None:
+    names = [f"line_{n}" for n in range(1, 7)]
+    both = {"method": ["gdpo"] * 2, "seed": [0] * 2}
+    rewards = {f"reward/{name}/mean": [0.1, 0.2] for name in (*names, "total")}
+    history = pd.DataFrame({"step": [1, 2], **rewards, **both})
+    scores = dict.fromkeys((*names, "followed"), [0.1, 0.2])
+    evaluations = pd.DataFrame({"step": [0, 2], **scores, **both})
+    tests = pd.DataFrame({"method": ["gdpo"], "seed": [0], "followed": [0.2]})
+    figure = method_curves(Comparison("instruct", history, evaluations, tests))
+    titles = [axes.get_title(loc="left") for axes in figure.axes if axes.axison]
+    assert titles == ["total, training", "followed, evaluation", "followed, test prompts"]
 
 
 def test_the_test_panel_has_a_dot_a_seed_and_a_line_at_the_median() -> None:
