@@ -49,7 +49,7 @@ def test_of_many_rewards_the_total_stands_for_all() -> None:
     both = {"method": ["gdpo"] * 2, "seed": [0] * 2}
     rewards = {f"reward/{name}/mean": [0.1, 0.2] for name in (*names, "total")}
     history = pd.DataFrame({"step": [1, 2], **rewards, **both})
-    scores = dict.fromkeys((*names, "followed"), [0.1, 0.2])
+    scores = {name: [0.1, 0.2] for name in (*names, "followed")}
     evaluations = pd.DataFrame({"step": [0, 2], **scores, **both})
     tests = pd.DataFrame({"method": ["gdpo"], "seed": [0], "followed": [0.2]})
     figure = method_curves(Comparison("instruct", history, evaluations, tests))
