@@ -21,7 +21,6 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,7 @@ def own_cases(policy: Policy, settings: Settings, split: str) -> list[Case]:
         if settings.task == "text2sql" and signs.get("format") == -1:
             # The method `oracle` blames all tags; here, as in the probes, what is wrong alone.
             known["format"] = format_faults(rollout.text) or known["format"]
-        cases.append(Case(settings.task, rollout.prompt_id, prompt, replace(rollout), signs, known))
+        cases.append(Case(settings.task, rollout.prompt_id, prompt, rollout, signs, known))
     task.close()
     return cases
 

@@ -36,6 +36,7 @@ from benchmarks.step import machine
 from benchmarks.study_table import area, page, steps_to
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.report.curve_figures import training_curves
+from mrtpo.report.curves import frame_of_records
 from mrtpo.report.figures import save_svg
 
 MARKS = ("<!-- study -->", "<!-- /study -->")
@@ -139,13 +140,7 @@ def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
 
 def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
     """Rewards while training and evaluations, median and quartiles over seeds."""
-    history, evaluations = (
-        pd.concat(
-            [pd.DataFrame(r[name]).assign(method=r["method"], seed=r["seed"]) for r in rows],
-            ignore_index=True,
-        )
-        for name in ("history", "evaluations")
-    )
+    history, evaluations = (frame_of_records(rows, n) for n in ("history", "evaluations"))
     save_svg(training_curves(history, evaluations), file)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mrtpo.config import Data
 from mrtpo.records import Prompt, Reward
 from mrtpo.validation import Limits
 
@@ -40,6 +41,13 @@ class Prepared:
     rows: list[dict[str, Any]]
     limits: Limits
     statistics: dict[str, float]
+
+
+def wanted(data: Data, split: str) -> int:
+    """How many prompts a split is to have, at most."""
+    return {"train": data.train_prompts, "valid": data.valid_prompts, "test": data.test_prompts}[
+        split
+    ]
 
 
 class Task(Protocol):

@@ -1,4 +1,4 @@
-"""How many tokens a prompt has, by the policy's own tokenizer and chat template.
+"""How long a prompt is: in characters, or in tokens of the policy and its chat template.
 
 The tokenizer alone is loaded, so that data can be prepared without the model.
 """
@@ -9,8 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mrtpo.config import Model
+from mrtpo.config import Model, Settings
 from mrtpo.records import Prompt, template_ids
+
+
+def size_and_bound(settings: Settings) -> tuple[Callable[[Prompt], int], int]:
+    """A prompt's size and its bound: tokens of the policy if they are bounded, else characters."""
+    data = settings.data
+    if data.max_prompt_tokens is None:
+        return lambda prompt: len(shown_text(prompt)), data.max_prompt_chars
+    return token_counter(settings.model), data.max_prompt_tokens
+
+
+def shown_text(prompt: Prompt) -> str:
+    return "\n".join(message.content for message in prompt.messages)
 
 
 def token_counter(model: Model) -> Callable[[Prompt], int]:

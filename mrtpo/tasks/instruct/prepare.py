@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mrtpo.config import Data, Settings
+from mrtpo.config import Settings
 from mrtpo.records import Message, Prompt
-from mrtpo.tasks.base import Prepared
+from mrtpo.tasks.base import Prepared, wanted
 from mrtpo.tasks.instruct import synthetic
 from mrtpo.tasks.instruct.prompts import MOST, OPENING, SLOTS, build_prompt, constraints_of
 from mrtpo.tasks.instruct.public import Unplaced, asked_of, fingerprint, read_pools, stated_fault
-from mrtpo.tasks.tokens import token_counter
+from mrtpo.tasks.tokens import shown_text, size_and_bound
 from mrtpo.validation import Limits
 from mrtpo.verifiers.constraints import check, require_data_of, sentence
 
@@ -41,7 +41,7 @@ def prepare(settings: Settings) -> Prepared:
     counts: Counter[str] = Counter()
     generated = data.source == "synthetic"
     made = _generated(settings) if generated else _read(settings, counts)
-    measure, most = _measure(settings)
+    measure, most = size_and_bound(settings)
     prompts: dict[str, list[Prompt]] = {}
     rows: list[dict[str, Any]] = []
     for split, found in made.items():
@@ -122,24 +122,6 @@ def _read(settings: Settings, counts: Counter[str]) -> dict[str, Iterator[Made]]
             yield Made(prompt, fingerprint(sample), str(sample.file), sample.row)
 
     return {split: made(split) for split in SPLITS}
-
-
-def wanted(data: Data, split: str) -> int:
-    return {"train": data.train_prompts, "valid": data.valid_prompts, "test": data.test_prompts}[
-        split
-    ]
-
-
-def _measure(settings: Settings) -> tuple[Callable[[Prompt], int], int]:
-    """A prompt's size and its bound: tokens of the policy if they are bounded, else characters."""
-    data = settings.data
-    if data.max_prompt_tokens is None:
-        return lambda prompt: len(shown_text(prompt)), data.max_prompt_chars
-    return token_counter(settings.model), data.max_prompt_tokens
-
-
-def shown_text(prompt: Prompt) -> str:
-    return "\n".join(message.content for message in prompt.messages)
 
 
 def validation_row(made: Made) -> dict[str, Any]:

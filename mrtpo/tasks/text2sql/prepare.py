@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mrtpo.config import Data, Settings, data_folder, databases_folder
+from mrtpo.config import Settings, data_folder, databases_folder
 from mrtpo.progress import Progress
 from mrtpo.records import Prompt
-from mrtpo.tasks.base import Prepared
+from mrtpo.tasks.base import Prepared, wanted
 from mrtpo.tasks.text2sql.budget import PromptTooLong, PromptWriter, characters
 from mrtpo.tasks.text2sql.databases import Databases
 from mrtpo.tasks.text2sql.layouts import LAYOUTS, Kind
@@ -88,7 +88,7 @@ def _generated(settings: Settings, folder: Path) -> _Pools:
     pools = _Pools({split: [] for split in SPLITS}, {}, databases, Counter())
     made: list[Example] = []
     for split in SPLITS:
-        share = -(-_wanted(data, split) // len(of_split[split]))
+        share = -(-wanted(data, split) // len(of_split[split]))
         for index in of_split[split]:
             spec = specs[index]
             path = database_file(folder, spec.db_id)
@@ -126,7 +126,7 @@ def _read(settings: Settings) -> _Pools:
     kind: Kind = data.source  # type: ignore[assignment]
     found = read_splits(
         kind, data_folder(data), databases_folder(data),
-        wanted={split: _wanted(data, split) for split in SPLITS}, seed=settings.seed,
+        wanted={split: wanted(data, split) for split in SPLITS}, seed=settings.seed,
     )  # fmt: skip
     counts = Counter({f"rows/{split}": count for split, count in found.rows.items()})
     for split, reasons in found.dropped.items():
@@ -135,12 +135,6 @@ def _read(settings: Settings) -> _Pools:
     pools = _Pools(found.questions, kinds, found.databases, counts)
     pools.shuffle(settings.seed)
     return pools
-
-
-def _wanted(data: Data, split: str) -> int:
-    return {"train": data.train_prompts, "valid": data.valid_prompts, "test": data.test_prompts}[
-        split
-    ]
 
 
 class _Builder:
@@ -158,19 +152,19 @@ class _Builder:
         self.writer = PromptWriter(settings, pools.databases)
 
     def take(self, split: str) -> list[Prompt]:
-        wanted, pool = _wanted(self.data, split), self.pools.questions[split]
+        most, pool = wanted(self.data, split), self.pools.questions[split]
         prompts: list[Prompt] = []
-        with Progress(f"prepare {split}", min(wanted, len(pool)), unit="prompt") as progress:
+        with Progress(f"prepare {split}", min(most, len(pool)), unit="prompt") as progress:
             for start in range(0, len(pool), CHECKED_AT_ONCE):
                 chunk = pool[start : start + CHECKED_AT_ONCE]
                 jobs = [SQLJob(self._file(q), "", q.sql) for q in chunk]
                 outcomes = self.verifier.run_reference(jobs)
                 for question, outcome in zip(chunk, outcomes, strict=True):
-                    if len(prompts) == wanted:
+                    if len(prompts) == most:
                         break
                     self._add(split, question, outcome, prompts)
                 progress.update(len(prompts))
-                if len(prompts) == wanted:
+                if len(prompts) == most:
                     break
         self.counts[f"prompts/{split}"] = len(prompts)
         self.counts[f"databases/{split}"] = len({prompt.source for prompt in prompts})

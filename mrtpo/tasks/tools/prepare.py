@@ -10,13 +10,13 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mrtpo.config import Data, Settings, data_folder
 from mrtpo.records import Prompt
-from mrtpo.tasks.base import Prepared
-from mrtpo.tasks.tokens import token_counter
+from mrtpo.tasks.base import Prepared, wanted
+from mrtpo.tasks.tokens import shown_text, size_and_bound
 from mrtpo.tasks.tools import synthetic
 from mrtpo.tasks.tools.prompts import build_prompt, question_of, render
 from mrtpo.tasks.tools.rewards import correctness, format_ok
@@ -37,7 +37,7 @@ def prepare(settings: Settings) -> Prepared:
         pools = {s: synthetic.make_examples(s, wanted(data, s), settings.seed) for s in SPLITS}
     else:
         pools = _read(settings, counts)
-    measure, most = _measure(settings)
+    measure, most = size_and_bound(settings)
     prompts: dict[str, list[Prompt]] = {}
     rows: list[dict[str, Any]] = []
     for split, examples in pools.items():
@@ -116,24 +116,6 @@ def divided(
         [example for example in examples if example.source not in chosen],
         [example for example in examples if example.source in chosen],
     )
-
-
-def _measure(settings: Settings) -> tuple[Callable[[Prompt], int], int]:
-    """A prompt's size and its bound: tokens of the policy if they are bounded, else characters."""
-    data = settings.data
-    if data.max_prompt_tokens is None:
-        return lambda prompt: len(shown_text(prompt)), data.max_prompt_chars
-    return token_counter(settings.model), data.max_prompt_tokens
-
-
-def wanted(data: Data, split: str) -> int:
-    return {"train": data.train_prompts, "valid": data.valid_prompts, "test": data.test_prompts}[
-        split
-    ]
-
-
-def shown_text(prompt: Prompt) -> str:
-    return "\n".join(message.content for message in prompt.messages)
 
 
 def fingerprint(example: Example) -> str:

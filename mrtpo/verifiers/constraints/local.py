@@ -59,10 +59,6 @@ def _absent(response: str, word: str) -> bool:
     return not _occurrences(response, word)
 
 
-def _present(response: str, word: str) -> Spans:
-    return _occurrences(response, word)
-
-
 def _pairs(response: str, word: str, follower: str) -> list[tuple[Span, bool]]:
     """What follows each `word`, the word after it in its line or its own end, and whether that is
     `follower`."""
@@ -118,5 +114,5 @@ KINDS = {
     "local:pair": _kind(_pairs, "Say {word} {follower}", follower=WORD),
     "local:mark_after": _kind(_marks, "Say {word}{mark}", mark=_mark(END_MARKS)),
     "local:in_capitals": _kind(_capitals, "Say {word}"),
-    "local:no_word": Kind(_absent, "Never {word}", {"word": WORD}, breaks=_present),
+    "local:no_word": Kind(_absent, "Never {word}", {"word": WORD}, breaks=_occurrences),
 }  # fmt: skip
