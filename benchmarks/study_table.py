@@ -65,8 +65,8 @@ def start_table(found: Mapping[str, Any]) -> list[str]:
     start = found["start"]
     names = [n for n in start["train"] if n not in ("truncated", "response_length")
              and not n.startswith("undecided/")]  # fmt: skip
-    told = start["told"]
-    cells = [("as asked", start["train"]), ("told all", told["all"])]
+    cells = [("as asked", start["train"])]
+    cells += [(f"told {w}", start["told"][w]) for w in ("all", "nothing") if w in start["told"]]
     return [
         f"| start, train prompts sampled | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|",
         *(f"| {label} | {' | '.join(f'{scores[n]:.3f}' for n in names)} |"

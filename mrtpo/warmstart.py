@@ -244,7 +244,8 @@ def supervised(
     """Train from scratch, resuming what was killed from `root`. Returns the policy and its scores:
 
     sampled and greedy scores on train and valid prompts as they are, and sampled scores with each
-    reward's information told (`told/<reward>/…`) and with all of it (`told/all/…`).
+    reward's information told (`told/<reward>/…`) and with all of it (`told/all/…`), or, where all
+    of it stands in the prompts already, with none (`told/nothing/…`).
     """
     known = (*task.reward_names, *task.metric_names)
     if unknown := sorted(set(noise_of(task, settings)) - set(known)):
@@ -300,13 +301,14 @@ def abilities(
             seed=settings.seed,
         ).metrics  # fmt: skip
 
-    everything = set(task.reward_names)
+    chosen = [chosen_information(prompt, {}) for prompt in probe]
+    if all(entry.where == "prompt" for entries in chosen for entry in entries.values()):
+        told: dict[str, set[str]] = {"nothing": set()}
+    else:
+        told = {"all": set(task.reward_names), **{name: {name} for name in task.reward_names}}
     return {
         "train": scored(probe, None, greedy=False),
         "valid": scored(list(valid)[:PROBED], None, greedy=False),
         "valid_greedy": scored(list(valid)[:PROBED], None, greedy=True),
-        "told": {
-            "all": scored(probe, everything, greedy=False),
-            **{name: scored(probe, {name}, greedy=False) for name in task.reward_names},
-        },
+        "told": {what: scored(probe, names, greedy=False) for what, names in told.items()},
     }

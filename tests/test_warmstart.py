@@ -7,6 +7,7 @@ import itertools
 import math
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,13 @@ def test_the_start_learns_what_it_is_shown_and_measures_what_it_can(tmp_path: Pa
     assert set(metrics) == {"loss", "train", "valid", "valid_greedy", "told"}
     assert set(metrics["told"]) == {"all", "letter", "plain"}
     assert metrics["told"]["all"]["letter"] > 0.9
+
+
+def test_where_all_stands_in_the_prompts_the_start_is_measured_without_it(tmp_path: Path) -> None:
+    rule = prompt().information[0]
+    stated = [replace(p, information=(rule,)) for p in PROMPTS]
+    _, metrics = supervised(settings(), stated, stated[:2], Letters(), tmp_path)
+    assert set(metrics["told"]) == {"nothing"}
 
 
 def test_a_loss_that_is_no_number_stops_the_start(

@@ -1,24 +1,25 @@
 """The embedded instruction data: free text in numbered lines, and up to 12 constraints on it.
 
-A text has 6 lines of 3 to 5 words of a small vocabulary, drawn at random, so that wherever no
-constraint speaks anything goes:
+A text has 6 lines of 3 to 5 words, drawn at random, so that wherever no constraint speaks anything
+goes:
 
-    1 stone river the lamp.
-    2 OWL and glass?
+    1 stone and river, the lamp
+    2 OWL of glass
 
-A rule looks like what it asks for (`2 owl`, `Say stone river`, `Say lamp.`), so that a policy which
-copies can follow it. Each is decided by one or a few tokens (`mrtpo.verifiers.constraints.local`).
+A rule looks like what it asks for (`2 owl`, `Always of!`, `Never the`), so that a policy which
+copies can follow it. Each is decided by one or a few tokens (`mrtpo.verifiers.constraints.local`):
+the first word of a line, or what becomes of one of the common words, of which a text has several.
 A prompt has each reward once at most, on words for which a text that keeps all of them was found.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from mrtpo.verifiers.constraints import Constraint, check, constraint
-from mrtpo.verifiers.constraints.local import END_MARKS
+from mrtpo.verifiers.constraints.local import MARKS
 
 PREFIX = "local:"
 LINES, LENGTHS = 6, (3, 4, 5)
@@ -29,7 +30,7 @@ KIND_OF = {
 }  # fmt: skip
 NAMES = tuple(KIND_OF)
 """The rewards, by the kind of constraint that each is."""
-COMMON = ("and", "the", "of", "to")
+COMMON = ("and", "by", "for", "in", "of", "on", "the", "to")
 PLAIN = (
     "bird", "boat", "bread", "cloud", "door", "field", "flame", "garden", "glass", "gold", "hill",
     "honey", "lamp", "leaf", "moon", "ocean", "owl", "pearl", "rain", "river", "stone", "storm",
@@ -38,10 +39,11 @@ PLAIN = (
 # Kept whole by the small decoder's tokenizer, and the same in a rule as in a text.
 TOKENS = (
     *(f" {word}" for plain in (*COMMON, *PLAIN) for word in (plain, plain.upper())),
-    *END_MARKS, *(str(number) for number in range(1, LINES + 1)),
+    *MARKS, *(str(number) for number in range(1, LINES + 1)),
 )  # fmt: skip
-SHARE_COMMON = 0.32
+SHARE_COMMON = 0.5
 SHARE_CAPITALS = 0.05
+SHARE_MARKS = 0.15
 ATTEMPTS = 200
 
 Rules = Mapping[str, Constraint]
@@ -64,18 +66,19 @@ def drawn(count: int, rng: random.Random) -> tuple[dict[str, Constraint], str]:
 
 def _drawn(names: list[str], rng: random.Random) -> dict[str, Constraint]:
     words = iter(rng.sample(PLAIN, len(PLAIN)))
+    common = iter(rng.sample(COMMON, len(COMMON)))
 
     def arguments(name: str) -> dict[str, Any]:
         match KIND_OF[name]:
             case "first_word":
                 return {"line": int(name.removeprefix("line_")), "word": next(words)}
             case "pair":
-                return {"word": next(words), "follower": next(words)}
+                return {"word": next(common), "follower": next(words)}
             case "mark_after":
-                return {"word": next(words), "mark": rng.choice(END_MARKS)}
+                return {"word": next(common), "mark": rng.choice(MARKS)}
             case "in_capitals":
-                return {"word": next(words).upper()}
-        return {"word": rng.choice(COMMON)}
+                return {"word": next(common).upper()}
+        return {"word": next(common)}
 
     return {name: constraint(PREFIX + KIND_OF[name], arguments(name)) for name in names}
 
@@ -100,69 +103,76 @@ def written(
 
 
 class _Draft:
-    """A text with what was decided of it, by line and place from 0."""
+    """A text with what was decided of it: the words that have to stand somewhere, by line and place
+    from 0, and what becomes of a common word wherever it stands."""
 
     def __init__(self, rules: Rules, wanted: Mapping[str, bool], rng: random.Random) -> None:
-        self.rng, self.wanted = rng, wanted
-        self.given = {name: rules[name].arguments for name in wanted}
-        named = {
-            value.lower() for given in self.given.values() for key, value in given.items()
-            if key in ("word", "follower")
-        }  # fmt: skip
-        self.plain = [word for word in PLAIN if word not in named]
-        self.common = [word for word in COMMON if word not in named]
-        self.rows = [[""] * rng.choice(LENGTHS) for _ in range(LINES)]
-        self.ends = [rng.choice(END_MARKS) for _ in range(LINES)]
+        self.rng, self.rows = rng, [[""] * rng.choice(LENGTHS) for _ in range(LINES)]
+        self.followers: dict[str, str] = {}
+        self.marks: dict[str, str] = {}
+        self.capitals: set[str] = set()
+        self.never: set[str] = set()
+        for name, keep in wanted.items():
+            self._decide(KIND_OF[name], keep, **rules[name].arguments)
 
-    def text(self) -> str:
-        for name, given in self.given.items():
-            getattr(self, f"_{KIND_OF[name]}")(self.wanted[name], **given)
-        for row in self.rows:
-            row[:] = [word or self._any() for word in row]
-        return "\n".join(
-            f"{n} {' '.join(row)}{end}"
-            for n, (row, end) in enumerate(zip(self.rows, self.ends, strict=True), start=1)
-        )
+    def _decide(
+        self, kind: str, keep: bool, word: str, line: int = 1, follower: str = "", mark: str = ""
+    ) -> None:
+        word = word.lower()
+        if kind == "first_word":
+            if keep:
+                self.rows[line - 1][0] = word
+            return
+        if kind == "no_word" and keep:
+            self.never.add(word)
+            return
+        self._put(word, follower if keep else "")
+        if keep and kind == "pair":
+            self.followers[word] = follower
+        elif keep and kind == "mark_after":
+            self.marks[word] = mark
+        elif keep and kind == "in_capitals":
+            self.capitals.add(word)
 
-    def _any(self) -> str:
-        common = self.rng.random() < SHARE_COMMON * len(self.common) / len(COMMON)
-        word = self.rng.choice(self.common if common else self.plain)
-        return word.upper() if self.rng.random() < SHARE_CAPITALS else word
-
-    def _first_word(self, keep: bool, line: int, word: str) -> None:
-        self._put(line - 1, 0, word if keep else self._any())
-
-    def _pair(self, keep: bool, word: str, follower: str) -> None:
-        line, place = self._free(2)
-        self._put(line, place, word)
-        self._put(line, place + 1, follower if keep else self._any())
-
-    def _mark_after(self, keep: bool, word: str, mark: str) -> None:
-        line = self.rng.choice([n for n, row in enumerate(self.rows) if not row[-1]] or [0])
-        self._put(line, -1, word)
-        others = [other for other in END_MARKS if other != mark]
-        self.ends[line] = mark if keep else self.rng.choice(others)
-
-    def _in_capitals(self, keep: bool, word: str) -> None:
-        self._put(*self._free(1), word if keep else word.lower())
-
-    def _no_word(self, keep: bool, word: str) -> None:
-        if not keep:
-            self._put(*self._free(1), word)
-
-    def _put(self, line: int, place: int, word: str) -> None:
-        if self.rows[line][place]:
-            raise Clash
-        self.rows[line][place] = word
-
-    def _free(self, room: int) -> tuple[int, int]:
-        """A random place with `room` free ones from it on."""
+    def _put(self, word: str, follower: str) -> None:
+        """`word`, with its follower, at a random free place."""
+        wanted = [word, follower] if follower else [word]
         places = [
-            (line, place)
-            for line, row in enumerate(self.rows)
-            for place in range(len(row) - room + 1)
-            if not any(row[place : place + room])
+            (row, at)
+            for row in self.rows
+            for at in range(len(row) - len(wanted) + 1)
+            if not any(row[at : at + len(wanted)])
         ]
         if not places:
             raise Clash
-        return self.rng.choice(places)
+        row, at = self.rng.choice(places)
+        row[at : at + len(wanted)] = wanted
+
+    def text(self) -> str:
+        return "\n".join(
+            f"{number} {' '.join(self._line(row))}" for number, row in enumerate(self.rows, start=1)
+        )
+
+    def _line(self, row: list[str]) -> Iterator[str]:
+        before = ""
+        for at, given in enumerate(row):
+            followed = self.followers.get(before, "")
+            if given and followed not in ("", given):
+                raise Clash
+            before = given or followed or self._any(last=at == len(row) - 1)
+            yield self._shown(before)
+
+    def _any(self, last: bool) -> str:
+        """A word that may stand anywhere; one that has to be followed not at the end of a line."""
+        common = self.rng.random() < SHARE_COMMON
+        while True:
+            word = self.rng.choice(COMMON if common else PLAIN)
+            if word not in self.never and not (last and word in self.followers):
+                return word
+
+    def _shown(self, word: str) -> str:
+        mark = self.marks.get(word) or (
+            self.rng.choice(MARKS) if self.rng.random() < SHARE_MARKS else ""
+        )
+        upper = word in self.capitals or self.rng.random() < SHARE_CAPITALS
+        return (word.upper() if upper else word) + mark

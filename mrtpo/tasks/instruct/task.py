@@ -21,7 +21,7 @@ from mrtpo.verifiers import constraints
 from mrtpo.verifiers.constraints.kinds import merged
 from mrtpo.verifiers.constraints.verifier import ConstraintVerifier
 
-NOISE = dict.fromkeys(synthetic.NAMES, 0.4)
+NOISE = {name: 0.45 if name.startswith("line") else 0.2 for name in synthetic.NAMES}
 
 
 class Instruct:

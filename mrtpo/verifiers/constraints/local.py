@@ -13,7 +13,7 @@ from typing import Any
 
 from mrtpo.verifiers.constraints.kinds import POSITIVE, WORD, Argument, Kind, Span, Spans
 
-END_MARKS = (".", "!", "?", ";")
+MARKS = (".", "!", "?", ";")
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -111,8 +111,8 @@ KINDS = {
         fulfils=_first_spans,
         breaks=_first_spans,
     ),
-    "local:pair": _kind(_pairs, "Say {word} {follower}", follower=WORD),
-    "local:mark_after": _kind(_marks, "Say {word}{mark}", mark=_mark(END_MARKS)),
-    "local:in_capitals": _kind(_capitals, "Say {word}"),
+    "local:pair": _kind(_pairs, "Always {word} {follower}", follower=WORD),
+    "local:mark_after": _kind(_marks, "Always {word}{mark}", mark=_mark(MARKS)),
+    "local:in_capitals": _kind(_capitals, "Always {word}"),
     "local:no_word": Kind(_absent, "Never {word}", {"word": WORD}, breaks=_occurrences),
 }  # fmt: skip

@@ -72,12 +72,12 @@ def test_what_is_not_told_is_mostly_broken_by_chance():
         text = written(rules, (), (), rng)
         for name, c in rules.items():
             kept[name] += passes(c, text)
-    assert max(kept.values()) / 300 < 0.2
+    assert max(kept.values()) / 300 < 0.3
 
 
 def test_words_are_different_and_no_words_of_the_sentences():
-    assert len({*PLAIN, *COMMON}) == len(PLAIN) + len(COMMON) == 28
-    assert not {*PLAIN} & {"write", "numbered", "lines", "say", "never"}
+    assert len({*PLAIN, *COMMON}) == len(PLAIN) + len(COMMON) == 32
+    assert not {*PLAIN} & {"write", "numbered", "lines", "always", "never"}
 
 
 def test_prompts_state_every_constraint_once_and_no_two_ask_for_the_same(prepared):
