@@ -21,7 +21,7 @@ from mrtpo.verifiers import constraints
 from mrtpo.verifiers.constraints.kinds import merged
 from mrtpo.verifiers.constraints.verifier import ConstraintVerifier
 
-NOISE = {name: 0.45 if name.startswith("line") else 0.2 for name in synthetic.NAMES}
+NOISE = dict.fromkeys(synthetic.NAMES, 0.45)
 
 
 class Instruct:
@@ -90,10 +90,7 @@ class Instruct:
         heard = [each for each in named if each.reward in told]
         broken = frozenset(n.reward for n in heard if rng.random() < noise.get(n.reward, 0.0))
         kept = frozenset(n.reward for n in heard) - broken
-        try:
-            return synthetic.written({n.reward: n.constraint for n in named}, kept, broken, rng)
-        except synthetic.Clash:  # a text that keeps all is known
-            return prompt.reference
+        return synthetic.written({n.reward: n.constraint for n in named}, kept, broken, rng)
 
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         found = [

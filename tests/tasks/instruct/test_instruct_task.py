@@ -72,12 +72,12 @@ def test_what_is_not_told_is_mostly_broken_by_chance():
         text = written(rules, (), (), rng)
         for name, c in rules.items():
             kept[name] += passes(c, text)
-    assert max(kept.values()) / 300 < 0.3
+    assert max(kept.values()) / 300 < 0.35
 
 
 def test_words_are_different_and_no_words_of_the_sentences():
-    assert len({*PLAIN, *COMMON}) == len(PLAIN) + len(COMMON) == 32
-    assert not {*PLAIN} & {"write", "numbered", "lines", "always", "never"}
+    assert len({*PLAIN, *COMMON}) == len(PLAIN) + len(COMMON) == 28
+    assert not {*PLAIN} & {"write", "numbered", "lines"}
 
 
 def test_prompts_state_every_constraint_once_and_no_two_ask_for_the_same(prepared):
@@ -166,18 +166,20 @@ def test_spans_are_those_of_the_prompts_constraints(task):
     given = {each.reward: each.constraint.arguments for each in constraints_of(made)}
     text = made.reference
     spans = task.spans(made, text)
-    assert set(spans) == {*NAMES} - {"no_word"}
-    ((start, end),) = spans["line_3"]
-    assert text[start:end].lower() == given["line_3"]["word"]
-    ((start, end),) = spans["capitals"]
-    assert text[start:end] == given["capitals"]["word"]
-    ((start, end),) = spans["pair_2"]
-    assert text[start:end] == given["pair_2"]["follower"]
-    ((start, end),) = spans["mark_1"]
-    assert text[:end].endswith("{word}{mark}".format(**given["mark_1"]))
-    more = f"{text}\n7 {given['no_word']['word']}."
-    ((start, end),) = task.spans(made, more)["no_word"]
-    assert more[start:end] == given["no_word"]["word"]
+    assert set(spans) == {*NAMES}
+    for name, ((start, end),) in spans.items():
+        asked, shown = given[name], text[start:end]
+        assert shown == asked.get("mark", asked.get("word", ""))
+        assert text[:start].splitlines()[-1].strip(" .):-") == f"{asked['line']:02}"
+
+
+def test_a_text_that_breaks_everything_has_the_same_places_to_blame(task, prepared):
+    rng = random.Random(3)
+    for prompt in prepared.prompts["train"][:20]:
+        rules = {each.reward: each.constraint for each in constraints_of(prompt)}
+        text = written(rules, (), frozenset(rules), rng)
+        assert task.verify([prompt], [text])[0].metrics[0].value == 0.0
+        assert set(task.spans(prompt, text)) == set(rules)
 
 
 def test_parts_are_the_spans_once_and_in_order(task, prepared):
