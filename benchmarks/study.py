@@ -159,13 +159,22 @@ class Study:
         start = json.loads((folder / "metrics/warmstart.json").read_text())
         same = known.get("start") == start and known.get("about") == self.about
         self.known = [*known["tuning"], *known["runs"]] if same else []
-        self.found = {"about": self.about, "start": start, "tuning": [], "rates": {}, "runs": []}
+        if not same:
+            known = {"tuning": [], "rates": {}, "runs": []}
+        # Methods that are not asked for keep what they have.
+        self.others = {
+            where: [row for row in known[where] if row["method"] not in plan["methods"]]
+            for where in ("tuning", "runs")
+        }
+        rates = {m: rate for m, rate in known["rates"].items() if m not in plan["methods"]}
+        self.found = {"about": self.about, "start": start, "rates": rates, **self.others}
 
     def go(self, write: Callable[[], None]) -> None:
         """Tuning, then the runs that count; `write` is called after each."""
         self._trained(tuning_runs(self.task, self.plan), "tuning", write)
-        self.found["rates"] = chosen_rates(self.found["tuning"], self.plan)
-        self._trained(final_runs(self.task, self.plan, self.found["rates"]), "runs", write)
+        rates = chosen_rates(self.found["tuning"], self.plan)
+        self.found["rates"] = self.found["rates"] | rates
+        self._trained(final_runs(self.task, self.plan, rates), "runs", write)
 
     def _trained(self, runs: Sequence[Run], where: str, write: Callable[[], None]) -> None:
         lock = threading.Lock()
@@ -177,7 +186,8 @@ class Study:
             row = row or self._row(run)
             with lock:
                 rows[place[run.name]] = row
-                self.found[where] = [rows[at] for at in sorted(rows)]
+                own = [rows[at] for at in sorted(rows)]
+                self.found[where] = [*self.others[where], *own]
                 write()
 
         with ThreadPoolExecutor(self.options.processes) as threads:

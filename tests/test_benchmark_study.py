@@ -170,3 +170,17 @@ def test_what_the_record_has_from_the_same_start_is_not_made_again(made: list[Ru
     other = Study("tools", SMALL, options, first.found | {"start": {"loss": 2.0}})
     other.go(lambda: None)
     assert len(made) == 14
+
+
+def test_methods_that_are_not_asked_for_keep_their_runs(made: list[Run], tmp_path: Path):
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    whole = Study("tools", SMALL, options, {})
+    whole.go(lambda: None)
+    part = SMALL | {"methods": {"cort": SMALL["methods"]["cort"]}}
+    later = Study("tools", part, options, whole.found)
+    later.go(lambda: None)
+    assert len(made) == 7 and later.found["rates"] == whole.found["rates"]
+    for where in ("tuning", "runs"):
+        assert sorted(r["method"] for r in later.found[where]) == sorted(
+            r["method"] for r in whole.found[where]
+        )
