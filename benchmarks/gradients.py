@@ -1,6 +1,6 @@
 """How much signal a method's gradient holds, before any training: methods on the same batches.
 
-    python -m benchmarks.gradients OUT --task text2sql --name text2sql --page docs/study.md
+    python -m benchmarks.gradients OUT --name text2sql --workspace DIR --page docs/study.md
 
 A policy gradient is a mean over few responses and mostly noise. Credit on the right tokens should
 leave the expected gradient's direction alone and take noise away. Both can be measured at one
@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,8 @@ PROMPTS, DRAWS = 2, 1000
 
 def batches(
     policy: Policy, task: Task, prompts: Sequence[Prompt], settings: Settings, count: int
-) -> list[tuple[list[Prompt], list[Rollout]]]:
+) -> Iterator[tuple[list[Prompt], list[Rollout]]]:
     """Verified batches of `PROMPTS` groups, each of other prompts."""
-    made = []
     for number in range(count):
         asked = prompts[number * PROMPTS : (number + 1) * PROMPTS]
         rollouts = generate(
@@ -63,8 +62,7 @@ def batches(
         )  # fmt: skip
         by_id = {prompt.id: prompt for prompt in asked}
         rows = [by_id[rollout.prompt_id] for rollout in rollouts]
-        made.append((rows, verified(task, rows, rollouts)))
-    return made
+        yield rows, verified(task, rows, rollouts)
 
 
 def gradients(
@@ -117,9 +115,10 @@ def signal(own_NN: Tensor, draw: Tensor) -> float:
 
 def cosine(own_NN: Tensor, other_NN: Tensor, cross_NN: Tensor, draw: Tensor) -> float:
     """Cosine of two variants' expected gradients; nan where a length is not told from 0."""
-    square = between(own_NN, draw) * between(other_NN, draw)
-    lengths = (between(own_NN, draw) > 0) and (between(other_NN, draw) > 0)
-    return between(cross_NN, draw) / square**0.5 if lengths else float("nan")
+    own, other = between(own_NN, draw), between(other_NN, draw)
+    if own <= 0 or other <= 0:
+        return float("nan")
+    return between(cross_NN, draw) / (own * other) ** 0.5
 
 
 def interval(value: Any, count: int, seed: int = 0) -> list[float]:

@@ -1,8 +1,8 @@
 """Kinds that one token decides, at a place that every text has: for the embedded task.
 
-Lines are those with more than blanks, counted from 1. Words are runs of letters. A
-rule on a line that is not there is broken, and nothing is to blame. Sentences look like what they
-ask for.
+Lines are those with more than blanks, counted from 1. Words are runs of letters.
+A rule on a line that is not there is broken, and nothing is to blame. Sentences look like what
+they ask for.
 """
 
 from __future__ import annotations
