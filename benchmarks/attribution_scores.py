@@ -20,7 +20,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mrtpo.attribution import DIRECTIONAL, DISTRIBUTIONAL, distribution_distance, oriented
+from mrtpo.attribution import (
+    DIRECTIONAL,
+    DISTRIBUTIONAL,
+    EMITTED,
+    distribution_distance,
+    emitted_distance,
+    oriented,
+)
 from mrtpo.contexts import Ids, chosen_information, informed, sharing
 from mrtpo.logprobs import log_softmax
 from mrtpo.placement import indicators, units
@@ -31,7 +38,7 @@ from mrtpo.report.quality import confusion, scores
 from mrtpo.spread import pooled
 
 FORMS = ("leave_one_out", "add_one_in", "placebo", "null")
-DISTANCES = (*DISTRIBUTIONAL, "abs_logprob", *DIRECTIONAL)
+DISTANCES = (*DISTRIBUTIONAL, *EMITTED, *DIRECTIONAL)
 POOLS = ("none", "word", "lexeme")
 NEUTRAL = (
     "Note: the library opens at nine in the morning and closes in the evening, the bus stops in "
@@ -189,7 +196,8 @@ def distances(logp_TV: Tensor, logq_TV: Tensor, ids_T: Tensor) -> dict[str, Tens
     """Each undirected distance by name, and Δ under `delta`; shapes (1, T)."""
     delta_1T = (logp_TV - logq_TV).gather(1, ids_T[:, None]).T
     found = {name: distribution_distance(name, logp_TV, logq_TV)[None] for name in DISTRIBUTIONAL}
-    return {**found, "abs_logprob": delta_1T.abs(), "delta": delta_1T}
+    found |= {name: emitted_distance(name, delta_1T) for name in EMITTED}
+    return {**found, "delta": delta_1T}
 
 
 def directed(undirected: Mapping[str, Tensor], sign_1: Tensor) -> Iterator[tuple[str, Tensor]]:

@@ -18,8 +18,13 @@ import math
 import torch
 from torch import Tensor
 
-DIRECTIONAL = {"directional_logprob": "abs_logprob", "directional_js": "js"}
+DIRECTIONAL = {
+    "directional_logprob": "abs_logprob",
+    "directional_contrast": "contrast",
+    "directional_js": "js",
+}
 DISTRIBUTIONAL = ("js", "kl", "reverse_kl", "tv", "hellinger")
+EMITTED = ("abs_logprob", "contrast")
 LARGEST = 1e4  # nats that a divergence counts at most, also where it is infinite
 
 
@@ -51,6 +56,20 @@ def distribution_distance(name: str, logp_TV: Tensor, logq_TV: Tensor) -> Tensor
     else:
         raise ValueError(f"unknown distance {name!r}; known: {', '.join(DISTRIBUTIONAL)}")
     return distance_T.clamp(min=0.0, max=LARGEST)
+
+
+def emitted_distance(name: str, delta_T: Tensor) -> Tensor:
+    """Undirected distance at the emitted tokens, from Δ in nats.
+
+    `abs_logprob` |Δ|; `contrast` |P−Q|/(P+Q) = tanh(|Δ|/2): how sure it is which of the two
+    replays wrote the token, 0 for a coin's throw, 1 for certainty.
+    """
+    name = DIRECTIONAL.get(name, name)
+    if name == "abs_logprob":
+        return delta_T.abs()
+    if name == "contrast":
+        return (delta_T.abs() / 2).tanh()
+    raise ValueError(f"unknown distance {name!r}; known: {', '.join(EMITTED)}")
 
 
 def coarse(logp_NV: Tensor, logq_NV: Tensor, ids_N: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -92,27 +111,42 @@ def token_weights(
     normalise: str = "mean",
     cap: float | None = None,
     mix: float = 1.0,
+    group_B: Tensor | None = None,
 ) -> Tensor:
     """Weights of one reward from its distances; padding gets 0.
 
     `normalise`: `mean` Σw = T; `max` w = (d+δ)/(max d + δ), which amplifies nothing; `l2` Σw² = T.
-    `cap` bounds w, spreading the excess evenly; then `(1−mix) + mix·w`. A response with no
-    distance at all has weights 1.
+    Sums and the largest are over a response, or, with `group_B`, over all rows of its group: then a
+    distance weighs the same in every row of a group, whether it passed or failed.
+    `cap` bounds w, spreading the excess evenly; then `(1−mix) + mix·w`. Where there is no distance
+    at all, weights are 1.
     """
-    length_B1 = mask_BT.sum(1, keepdim=True).to(distance_BT.dtype)
-    raised_BT = (distance_BT + floor) * mask_BT
+    real_BT = mask_BT.to(distance_BT.dtype)
+    raised_BT = (distance_BT + floor) * real_BT
+    largest_B1 = _over_rows(raised_BT.amax(1, keepdim=True), group_B, "amax")
+    length_B1 = _over_rows(real_BT.sum(1, keepdim=True), group_B, "sum")
     if normalise == "mean":
-        scale_B1 = length_B1 / raised_BT.sum(1, keepdim=True)
+        scale_B1 = length_B1 / _over_rows(raised_BT.sum(1, keepdim=True), group_B, "sum")
     elif normalise == "l2":
-        scale_B1 = (length_B1 / raised_BT.square().sum(1, keepdim=True)).sqrt()
+        squares_B1 = _over_rows(raised_BT.square().sum(1, keepdim=True), group_B, "sum")
+        scale_B1 = (length_B1 / squares_B1).sqrt()
     elif normalise == "max":
-        scale_B1 = 1.0 / raised_BT.amax(1, keepdim=True)
+        scale_B1 = 1.0 / largest_B1
     else:
         raise ValueError(f"unknown normalisation {normalise!r}; known: mean, max, l2")
-    weights_BT = torch.where(raised_BT.amax(1, keepdim=True) > 0, raised_BT * scale_B1, mask_BT)
+    weights_BT = torch.where(largest_B1 > 0, raised_BT * scale_B1, real_BT)
     if cap is not None:
         weights_BT = capped(weights_BT, mask_BT, cap)
-    return ((1.0 - mix) + mix * weights_BT) * mask_BT
+    return ((1.0 - mix) + mix * weights_BT) * real_BT
+
+
+def _over_rows(value_B1: Tensor, group_B: Tensor | None, reduce: str) -> Tensor:
+    """A row's value, or the sum or largest of its group's rows."""
+    if group_B is None:
+        return value_B1
+    groups, at_B = group_B.unique(return_inverse=True)
+    found_N = value_B1.new_zeros(len(groups))
+    return found_N.scatter_reduce(0, at_B, value_B1[:, 0], reduce, include_self=False)[at_B, None]
 
 
 def capped(weights_BT: Tensor, mask_BT: Tensor, cap: float) -> Tensor:

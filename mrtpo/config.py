@@ -79,7 +79,9 @@ DistanceName = Literal[
     "tv",
     "hellinger",
     "abs_logprob",
+    "contrast",
     "directional_logprob",
+    "directional_contrast",
     "directional_js",
 ]
 NormaliseName = Literal["mean", "max", "l2"]
@@ -283,6 +285,9 @@ class Replay(Section):
     """δ, in the distance's unit: where the replay finds less, weights tend to 1."""
     normalise: NormaliseName = "max"
     """`mean`: Σw=T; `max`: w=d/max d; `l2`: Σw²=T."""
+    scale: Literal["response", "group"] = "response"
+    """Over what weights are normalised: each response, or all answers to a prompt, so that a
+    distance weighs the same in those that pass and in those that fail."""
     mix_start: Share = 0.5
     """λ at the first step in `(1−λ) + λ·w`."""
     mix_end: Share = 0.0

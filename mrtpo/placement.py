@@ -100,7 +100,7 @@ def place(
         return Placement(weights_BKT, mask_BT)
     replayed = replay_rows(replayer, prompts, rollouts, names, credit_BK, settings, step=step)
     units_BT = units(policy, rollouts, settings.replay.pool)
-    weights_BKT = weights_of(replayed, verdict_BK, settings.replay, mix, units_BT)
+    weights_BKT = weights_of(replayed, verdict_BK, group_B, settings.replay, mix, units_BT)
     if spread == "shuffled":
         weights_BKT = shuffled(weights_BKT, replayed.live_BK, group_B, mask_BT)
     elif spread == "permuted":
@@ -164,6 +164,7 @@ def drawn_rewards(
 def weights_of(
     replayed: Replayed,
     verdict_BK: Tensor,
+    group_B: Tensor,
     settings: Replay,
     mix: float,
     units_BT: Tensor | None = None,
@@ -178,16 +179,26 @@ def weights_of(
         )
         if units_BT is not None:
             distance_BT = pooled(distance_BT, units_BT, mask_BT)
-        weighed_BT = _weights(distance_BT, mask_BT, settings, mix)
-        live_B1 = replayed.live_BK[:, k, None]
-        weights_BKT[:, k] = torch.where(live_B1, weighed_BT, weights_BKT[:, k])
+        live_B = replayed.live_BK[:, k]
+        if not live_B.any():
+            continue
+        group_N = group_B[live_B] if settings.scale == "group" else None
+        weights_BKT[live_B, k] = _weights(
+            distance_BT[live_B], mask_BT[live_B], settings, mix, group_N
+        )
     return weights_BKT
 
 
-def _weights(distance_BT: Tensor, mask_BT: Tensor, settings: Replay, mix: float) -> Tensor:
+def _weights(
+    distance_BT: Tensor,
+    mask_BT: Tensor,
+    settings: Replay,
+    mix: float,
+    group_B: Tensor | None = None,
+) -> Tensor:
     return token_weights(
         distance_BT, mask_BT.to(distance_BT.dtype), floor=settings.floor,
-        normalise=settings.normalise, cap=settings.cap, mix=mix,
+        normalise=settings.normalise, cap=settings.cap, mix=mix, group_B=group_B,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from mrtpo.attribution import (
     DIRECTIONAL,
     coarse,
     distribution_distance,
+    emitted_distance,
     needs_distribution,
 )
 from mrtpo.contexts import Ids, Pair, Plan, plan_replay
@@ -183,7 +184,7 @@ def measure(
     for pair in plan.pairs:
         live_BK[pair.b, pair.k] = True
     if not distance.of_distributions:
-        distance_BKT = (with_BKT - without_BKT).abs()
+        distance_BKT = emitted_distance(distance.name, with_BKT - without_BKT)
     return Replayed(with_BKT, without_BKT, distance_BKT, live_BK, mask_BT, plan.reasons)
 
 
@@ -238,5 +239,9 @@ def null_replay(
         )
         # What was kept while sampling is a third shape.
         kept_T = torch.tensor(rollout.logprobs, device=policy.device)
-        found.append(torch.maximum((one_T - other_T).abs(), (one_T - kept_T).abs()))
+        found.append(
+            emitted_distance(
+                distance.name, torch.maximum((one_T - other_T).abs(), (one_T - kept_T).abs())
+            )
+        )
     return torch.cat(found)

@@ -12,11 +12,13 @@ from torch import Tensor
 from mrtpo.attribution import (
     DIRECTIONAL,
     DISTRIBUTIONAL,
+    EMITTED,
     LARGEST,
     capped,
     coarse,
     concentration,
     distribution_distance,
+    emitted_distance,
     needs_distribution,
     oriented,
     token_weights,
@@ -113,8 +115,29 @@ def test_an_unknown_distance_or_normalisation_is_named_with_those_known() -> Non
 
 
 def test_only_distances_of_the_emitted_token_need_no_distribution() -> None:
-    assert [name for name in (*DISTRIBUTIONAL, *DIRECTIONAL, "abs_logprob")
-            if not needs_distribution(name)] == ["directional_logprob", "abs_logprob"]  # fmt: skip
+    known = (*DISTRIBUTIONAL, *DIRECTIONAL, *EMITTED)
+    emitted = ["directional_logprob", "directional_contrast", "abs_logprob", "contrast"]
+    assert [name for name in known if not needs_distribution(name)] == emitted
+
+
+def test_distances_of_the_emitted_token_equal_the_loops() -> None:
+    with_T = [-0.1, -2.0, -30.0, -1.0, -1e4, -0.001]
+    without_T = [-3.0, -0.5, -0.2, -1.0, -0.1, -2e4]
+    delta_T = torch.tensor(with_T, dtype=torch.float64) - torch.tensor(without_T).double()
+    plain = [abs(a - b) for a, b in zip(with_T, without_T, strict=True)]
+    odds = [
+        abs(p - q) / (p + q)
+        for p, q in (
+            (math.exp(a - max(a, b)), math.exp(b - max(a, b)))
+            for a, b in zip(with_T, without_T, strict=True)
+        )
+    ]
+    for name, slow in (("abs_logprob", plain), ("contrast", odds)):
+        assert emitted_distance(name, delta_T).tolist() == pytest.approx(slow, rel=1e-6)
+        directional = {v: k for k, v in DIRECTIONAL.items()}[name]
+        assert torch.equal(emitted_distance(directional, delta_T), emitted_distance(name, delta_T))
+    with pytest.raises(ValueError, match=r"'js'.*abs_logprob, contrast"):
+        emitted_distance("js", delta_T)
 
 
 def test_a_directional_distance_keeps_what_agrees_with_the_verdict() -> None:
@@ -125,7 +148,7 @@ def test_a_directional_distance_keeps_what_agrees_with_the_verdict() -> None:
         made = oriented(name, undirected_BT, delta_BT, advantage_B)
         expected = torch.tensor([[0.3, 0.0, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 0.0]])
         assert torch.equal(made, expected), name
-    for name in (*DISTRIBUTIONAL, "abs_logprob"):
+    for name in (*DISTRIBUTIONAL, *EMITTED):
         assert torch.equal(oriented(name, undirected_BT, delta_BT, advantage_B), undirected_BT)
 
 
@@ -158,6 +181,42 @@ def test_weights_equal_the_loops(normalise: str, floor: float, mix: float) -> No
         slow = slow_weights(distance_BT[b, :length].tolist(), floor, normalise, mix)
         assert made_BT[b, :length].tolist() == pytest.approx(slow, rel=1e-12)
         assert (made_BT[b, length:] == 0).all()
+
+
+@pytest.mark.parametrize("normalise", ["mean", "max", "l2"])
+@pytest.mark.parametrize(("floor", "mix"), [(0.0, 1.0), (0.05, 0.3)])
+def test_weights_of_groups_equal_the_loops_over_all_their_tokens(
+    normalise: str, floor: float, mix: float
+) -> None:
+    distance_BT, mask_BT = ragged_distances()
+    group_B = torch.tensor([7, 2, 7, 2, 7])
+    made_BT = token_weights(
+        distance_BT, mask_BT, floor=floor, normalise=normalise, mix=mix, group_B=group_B
+    )
+    for group in (7, 2):
+        rows = [b for b, own in enumerate(group_B.tolist()) if own == group]
+        tokens = [d for b in rows for d in distance_BT[b, : LENGTHS[b]].tolist()]
+        slow = slow_weights(tokens, floor, normalise, mix)
+        made = [w for b in rows for w in made_BT[b, : LENGTHS[b]].tolist()]
+        assert made == pytest.approx(slow, rel=1e-12)
+    assert (made_BT[~mask_BT.bool()] == 0).all()
+
+
+def test_within_a_group_the_same_distance_weighs_the_same_and_in_responses_alone_not() -> None:
+    distance_BT = torch.tensor([[0.1, 0.9, 0.1], [0.1, 0.3, 0.1]])
+    own = {"floor": 0.0, "normalise": "max"}
+    alone = token_weights(distance_BT, torch.ones(2, 3), **own)
+    assert float(alone[1, 0]) > 2 * float(alone[0, 0])
+    shared = token_weights(distance_BT, torch.ones(2, 3), group_B=torch.tensor([0, 0]), **own)
+    assert shared[0, 0] == shared[1, 0]
+    assert shared[0, 2] == shared[1, 2]
+
+
+def test_a_group_without_distance_is_even_and_the_other_is_not() -> None:
+    distance_BT = torch.tensor([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
+    group_B = torch.tensor([0, 0, 1, 1])
+    made = token_weights(distance_BT, torch.ones(4, 2), floor=0.0, normalise="max", group_B=group_B)
+    assert made.tolist() == [[0.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e6])

@@ -280,7 +280,7 @@ def measured(delta: list[float], advantage: float) -> Replayed:
 def test_directional_weights_follow_the_verdict(advantage: float) -> None:
     settings = tiny_settings({"replay": {"floor": 0.0}}).replay
     made = weights_of(measured([0.4, -0.3, 0.0], advantage), torch.tensor([[advantage]]),
-                      settings, 1.0)  # fmt: skip
+                      torch.tensor([0]), settings, 1.0)  # fmt: skip
     expected = [3.0, 0.0, 0.0] if advantage > 0 else [0.0, 3.0, 0.0]
     assert made[0, 0].tolist() == pytest.approx(expected)
 
@@ -305,7 +305,7 @@ def test_assign_is_replay_weights_and_sum_in_that_order() -> None:
     prompts, rollouts = batch(policy)
     found = replay(policy, prompts, rollouts, NAMES, credit.credit_BK, distance="js", variants={},
                    temperature=0.8, token_budget=8192)  # fmt: skip
-    weights_BKT = weights_of(found, credit.credit_BK, settings.replay, 0.5)
+    weights_BKT = weights_of(found, credit.credit_BK, credit.table.group_B, settings.replay, 0.5)
     torch.testing.assert_close(credit.weights_BKT, weights_BKT)
     torch.testing.assert_close(
         credit.advantages_BT, token_advantages(credit.credit_BK, weights_BKT, credit.mask_BT)

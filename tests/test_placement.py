@@ -276,7 +276,9 @@ def test_pooled_weights_by_hand(pool: str, of_token: list[int]) -> None:
     replayed = Replayed(with_BKT, torch.zeros_like(with_BKT), with_BKT, torch.tensor([[True]]),
                         mask_BT, {})  # fmt: skip
     settings = tiny_settings({"replay": {"floor": 0.05, "pool": pool}}).replay
-    made = weights_of(replayed, torch.ones(1, 1), settings, MIX, torch.tensor([of_token]))
+    made = weights_of(
+        replayed, torch.ones(1, 1), torch.zeros(1), settings, MIX, torch.tensor([of_token])
+    )
     means = [
         sum(d for d, other in zip(found, of_token, strict=True) if other == unit)
         / of_token.count(unit)
@@ -286,6 +288,20 @@ def test_pooled_weights_by_hand(pool: str, of_token: list[int]) -> None:
     expected = slow_mean_weights(means, 0.05)
     assert made[0, 0].tolist() == pytest.approx(expected)
     assert sum(expected) == pytest.approx(12)
+
+
+def test_with_the_scale_of_a_group_only_its_replayed_rows_make_the_scale() -> None:
+    """Distances of a row that was not replayed say nothing."""
+    found_BKT = torch.tensor([[[0.2, 0.1]], [[0.4, 0.1]], [[9.0, 9.0]], [[0.5, 0.1]]])
+    live_BK = torch.tensor([[True], [True], [False], [True]])
+    replayed = Replayed(
+        found_BKT, torch.zeros_like(found_BKT), found_BKT, live_BK, torch.ones(4, 2), {}
+    )
+    own = {"scale": "group", "normalise": "max", "floor": 0.0, "distance": "abs_logprob"}
+    settings = tiny_settings({"replay": own}).replay
+    made = weights_of(replayed, torch.ones(4, 1), torch.tensor([0, 0, 0, 1]), settings, 1.0)
+    expected = torch.tensor([[0.5, 0.25], [1.0, 0.25], [1.0, 1.0], [1.0, 0.2]])
+    torch.testing.assert_close(made[:, 0], expected)
 
 
 def test_tokens_of_a_unit_share_a_weight_in_a_whole_placement() -> None:
@@ -449,8 +465,11 @@ def test_both_forms_of_contexts_are_those_of_plain_rows(form: str) -> None:
 
 def test_groups_placed_by_themselves_are_placed_as_in_the_whole_batch() -> None:
     policy, prompts, rollouts, names = batch(2)
-    for method in ("mrtpo", "mrtpo_shuffled", "entropy", "cort", "gdpo", "oracle"):
-        settings = tiny_settings({"train": {"method": method}})
+    cases = [
+        (m, "response") for m in ("mrtpo", "mrtpo_shuffled", "entropy", "cort", "gdpo", "oracle")
+    ]
+    for method, scale in (*cases, ("mrtpo", "group")):
+        settings = tiny_settings({"train": {"method": method}, "replay": {"scale": scale}})
         whole = assign(policy, prompts, rollouts, names, settings, MIX, spans=spans)
         for rows in (slice(0, 3), slice(3, 6)):
             part = assign(
