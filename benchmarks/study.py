@@ -129,6 +129,7 @@ def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
         "settings": run.overrides, "seconds": seconds,
         "steps_to": reached, "seconds_to": spent,
         "main_area": round(area(rewards[about["main"]]), 5),
+        "main_curve": [round(float(v), 4) for v in rewards[about["main"]]],
         "areas": {name: round(area(column), 5) for name, column in rewards.items()},
         "test": {k: round(v, 5) for k, v in metrics.items() if not isinstance(v, dict)},
         "response_length": round(float(history["response/length"].mean()), 3),

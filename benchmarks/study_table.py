@@ -42,6 +42,23 @@ def paired(rows: Sequence[Row], method: str, of: Callable[[Row], float | None]) 
     return [mine[seed] - theirs[seed] for seed in sorted(mine.keys() & theirs.keys())]
 
 
+def steps_to_rival(rows: Sequence[Row], method: str) -> list[tuple[int | None, int]]:
+    """By seed: steps until the trailing mean of the method, and of GDPO, is at GDPO's largest."""
+    curves = [
+        {row["seed"]: pd.Series(row["main_curve"], dtype=float).ffill() for row in rows
+         if row["method"] == name}
+        for name in (method, RIVAL)
+    ]  # fmt: skip
+    mine, theirs = curves
+    found = []
+    for seed in sorted(mine.keys() & theirs.keys()):
+        best = float(trailing(theirs[seed]).max())
+        own = steps_to(theirs[seed], best)
+        assert own is not None
+        found.append((steps_to(mine[seed], best), own))
+    return found
+
+
 def interval(differences: Sequence[float], seed: int = 0) -> tuple[float, float] | None:
     """95 % percentile bootstrap interval of the mean over seeds; None under three of them."""
     if len(differences) < 3:
@@ -78,7 +95,8 @@ def method_table(found: Mapping[str, Any]) -> list[str]:
     """A line a method: rate, steps to thresholds, area and test score with differences to GDPO."""
     rows, main = found["runs"], found["about"]["main"]
     thresholds = [str(t) for t in found["about"]["thresholds"]]
-    head = ["method", "seeds", "rate", *(f"steps to {t}" for t in thresholds), f"area of {main}",
+    head = ["method", "seeds", "rate", *(f"steps to {t}" for t in thresholds),
+            f"steps to {RIVAL}'s best", f"area of {main}",
             f"− {RIVAL} [95 %]", f"test {main}, sampled", f"− {RIVAL} [95 %]",
             "length", "gradient norm", "N_eff/T"]  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -96,6 +114,7 @@ def method_table(found: Mapping[str, Any]) -> list[str]:
             "| " + " | ".join([
                 method, str(len(own)), f"{own[0]['rate']:g}",
                 *(_reached([row["steps_to"][t] for row in own]) for t in thresholds),
+                _overtaken(rows, method),
                 _quartiles([over(row) for row in own]), _difference(rows, method, over),
                 _quartiles([tested(row) for row in own]), _difference(rows, method, tested),
                 f"{statistics.median(row['response_length'] for row in own):.1f}",
@@ -113,6 +132,16 @@ def _reached(steps: Sequence[int | None]) -> str:
     shown = "never" if middle == float("inf") else f"{middle:.0f}"
     never = steps.count(None)
     return f"{shown} ({never} of {len(steps)} never)" if never and shown != "never" else shown
+
+
+def _overtaken(rows: Sequence[Row], method: str) -> str:
+    """Steps to the best of GDPO with the same seed, and the median of their ratios to its own."""
+    found = steps_to_rival(rows, method)
+    shown = _reached([mine for mine, _ in found])
+    if method == RIVAL or shown == "never":
+        return shown
+    ratios = sorted(float("inf") if mine is None else mine / theirs for mine, theirs in found)
+    return f"{shown}, × {statistics.median_high(ratios):.2f}"
 
 
 def _quartiles(values: Sequence[float]) -> str:

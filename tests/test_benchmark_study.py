@@ -21,7 +21,15 @@ from benchmarks.study import (
     read_plan,
     tuning_runs,
 )
-from benchmarks.study_table import WINDOW, area, interval, method_table, paired, steps_to
+from benchmarks.study_table import (
+    WINDOW,
+    area,
+    interval,
+    method_table,
+    paired,
+    steps_to,
+    steps_to_rival,
+)
 from mrtpo.config import load_settings, with_overrides
 
 PARAMS = Path(__file__).parents[1] / "params.yaml"
@@ -38,6 +46,7 @@ def row(method: str, seed: int, main: float, **changes: Any) -> dict[str, Any]:
         "task": "tools", "method": method, "seed": seed, "rate": 0.1, "main_area": main,
         "steps_to": {"0.5": 10}, "test": {"sampled/correctness": main / 2},
         "response_length": 30.0, "grad_norm": 1.0, "n_eff_share": None,
+        "main_curve": [0.1 * min(step, 10) for step in range(20)],
     } | changes  # fmt: skip
 
 
@@ -110,6 +119,16 @@ def test_differences_are_of_the_same_seed():
     assert paired(rows, "mrtpo", lambda r: r["main_area"]) == [pytest.approx(0.3)]
 
 
+def test_steps_to_the_rivals_best_are_of_the_same_seed_and_count_the_first_time():
+    slow, quick = [0.1] * 10 + [0.5] * 5 + [0.2] * 5, [0.1] * 2 + [0.6] * 18
+    rows = [row("gdpo", 0, 0.5, main_curve=slow), row("gdpo", 1, 0.5, main_curve=quick)]
+    rows += [row("mrtpo", 0, 0.5, main_curve=quick), row("mrtpo", 1, 0.5, main_curve=slow)]
+    assert slow_steps_to(slow, 0.5) == 15
+    assert slow_steps_to(quick, 0.5) == 6
+    assert slow_steps_to(quick, 0.6) == 7
+    assert steps_to_rival(rows, "mrtpo") == [(6, 15), (None, 7)]
+
+
 def test_the_interval_holds_the_mean_and_narrows_with_agreement():
     assert interval([0.1, 0.2]) is None
     wide, narrow = interval([0.0, 0.2, 0.4]), interval([0.2, 0.2, 0.2])
@@ -119,10 +138,22 @@ def test_the_interval_holds_the_mean_and_narrows_with_agreement():
 
 def test_the_table_compares_with_gdpo_and_says_who_never_gets_there():
     rows = [row("gdpo", seed, 0.5) for seed in range(3)]
-    rows += [row("mrtpo", seed, 0.6, steps_to={"0.5": None if seed else 8}) for seed in range(3)]
+    rows += [
+        row(
+            "mrtpo",
+            seed,
+            0.6,
+            steps_to={"0.5": None if seed else 8},
+            main_curve=[0.1 * min(step + 1, 10) for step in range(20)],
+        )
+        for seed in range(3)
+    ]
     text = "\n".join(method_table({"about": SMALL["tasks"]["tools"], "runs": rows}))
-    assert "| mrtpo | 3 | 0.1 | never | 0.600 (0.600–0.600) | +0.100 [+0.100, +0.100] |" in text
-    assert "| gdpo | 3 | 0.1 | 10 | 0.500 (0.500–0.500) |  |" in text
+    assert (
+        "| mrtpo | 3 | 0.1 | never | 14, × 0.93 | 0.600 (0.600–0.600) | +0.100 [+0.100, +0.100] |"
+        in text
+    )
+    assert "| gdpo | 3 | 0.1 | 10 | 15 | 0.500 (0.500–0.500) |  |" in text
 
 
 def test_the_figure_has_a_line_for_every_method(tmp_path: Path):
