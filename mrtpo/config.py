@@ -167,7 +167,7 @@ class Model(Section):
     """Small decoder: width."""
     layers: Count = 4
     """Small decoder: number of layers."""
-    heads: Count = 4
+    heads: Count = 2
     """Small decoder: attention heads; must divide `hidden_size`."""
 
     @model_validator(mode="after")

@@ -74,7 +74,9 @@ def look_back(model: Any, seed: int) -> None:
     places = [*slow, *(at + half for at in slow)]
     part = len(places) // 2  # dimensions to know a token by
     if heads < 2 or config.num_hidden_layers < 2 or part < 4:
-        raise ValueError("warmstart.copying needs two layers, two heads, and heads of width 16")
+        raise ValueError(
+            "warmstart.copying needs two layers, two heads, and heads of width 16; 0 does without"
+        )
     own = slice(1, width - 2 * part)
     parts = [slice(own.stop, own.stop + part), slice(own.stop + part, width)]
     generator = torch.Generator().manual_seed(seed)

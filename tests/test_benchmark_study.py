@@ -50,9 +50,8 @@ def row(method: str, seed: int, main: float, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-@pytest.mark.parametrize("file", [PLAN, PLAN.with_name("pilot.yaml")], ids=lambda file: file.stem)
-def test_every_setting_of_a_plan_is_one(file: Path):
-    plan = read_plan(file, (), ())
+def test_every_setting_of_the_plan_is_one():
+    plan = read_plan(PLAN, (), ())
     for task, about in plan["tasks"].items():
         settings = with_overrides(load_settings(PARAMS), about["set"])
         for run in (*tuning_runs(task, plan), *final_runs(task, plan, dict.fromkeys(

@@ -42,7 +42,7 @@ NOISE = {"format": 0.08, "executability": 0.025, "execution": 0.03}
 class TextToSQL:
     name = "text2sql"
     words = (*TAGS, *FENCES)
-    copying = 0
+    copying = 200
     noise = NOISE
     best_metric = "sampled/execution"
 

@@ -176,6 +176,7 @@ def test_a_recipe_of_another_task_is_a_settings_error() -> None:
 
 
 VALUES = {
+    "warmstart": {"copying": 0},  # the decoder has one layer
     "data": {"databases": 12, "train_prompts": 8, "valid_prompts": 4, "test_prompts": 4},
     "model": {"vocab_size": 700, "hidden_size": 16, "layers": 1, "heads": 2},
     "sampling": {"group_size": 4, "max_new_tokens": 24},
