@@ -13,7 +13,7 @@ from helpers import KINDS, WHOLE, number_policy, prompt, rollout, text_policy
 from torch import Tensor
 
 import mrtpo.replay
-from mrtpo.attribution import DIRECTIONAL, DISTRIBUTIONAL
+from mrtpo.attribution import DIRECTIONAL, DISTRIBUTIONAL, EMITTED
 from mrtpo.contexts import Pair, Plan, chosen_information, informed, plan_replay
 from mrtpo.generate import generate
 from mrtpo.logprobs import plain_logps, response_logps
@@ -58,6 +58,9 @@ def slow_distance(name: str, logp_TV: Tensor, logq_TV: Tensor, ids: tuple[int, .
         pairs = [(math.exp(a), math.exp(b)) for a, b in zip(logp, logq, strict=True)]
         if name == "abs_logprob":
             made.append(abs(logp[token] - logq[token]))
+        elif name == "contrast":
+            p, q = pairs[token]
+            made.append(abs(p - q) / (p + q))
         elif name == "js":
             made.append(
                 sum(a * math.log(2 * a / (a + b)) + b * math.log(2 * b / (a + b)) for a, b in pairs)
@@ -74,7 +77,7 @@ def slow_distance(name: str, logp_TV: Tensor, logq_TV: Tensor, ids: tuple[int, .
     return made
 
 
-@pytest.mark.parametrize("distance", [*DISTRIBUTIONAL, "abs_logprob", *DIRECTIONAL])
+@pytest.mark.parametrize("distance", [*DISTRIBUTIONAL, *EMITTED, *DIRECTIONAL])
 @pytest.mark.parametrize("variants", [{}, {"plain": "verdict"}])
 def test_the_replay_is_that_of_plain_rows(distance: str, variants: dict[str, str]) -> None:
     policy = text_policy()
