@@ -162,13 +162,18 @@ class Study:
         self.known = [*known["tuning"], *known["runs"]] if same else []
         if not same:
             known = {"tuning": [], "rates": {}, "runs": []}
-        # Methods that are not asked for keep what they have.
+        # Methods that are not asked for keep what they have, the others what still is theirs.
         self.others = {
             where: [row for row in known[where] if row["method"] not in plan["methods"]]
             for where in ("tuning", "runs")
         }
-        rates = {m: rate for m, rate in known["rates"].items() if m not in plan["methods"]}
-        self.found = {"about": self.about, "start": start, "rates": rates, **self.others}
+        sets = {name: list(about["set"]) for name, about in plan["methods"].items()}
+        own = {
+            where: [r for r in known[where] if r["settings"][:-2] == sets.get(r["method"])]
+            for where in ("tuning", "runs")
+        }
+        self.found = {"about": self.about, "start": start, "rates": known["rates"]}
+        self.found |= {where: self.others[where] + own[where] for where in own}
 
     def go(self, write: Callable[[], None]) -> None:
         """Tuning, then the runs that count; `write` is called after each."""
@@ -180,19 +185,26 @@ class Study:
     def _trained(self, runs: Sequence[Run], where: str, write: Callable[[], None]) -> None:
         lock = threading.Lock()
         place = {run.name: at for at, run in enumerate(runs)}
-        rows: dict[int, dict[str, Any]] = {}
+        made = {name: row for name, row in ((r.name, self._made(r)) for r in runs) if row}
+        rows = {place[name]: row for name, row in made.items()}
+
+        def keep() -> None:
+            self.found[where] = [*self.others[where], *(rows[at] for at in sorted(rows))]
+            write()
 
         def one(run: Run) -> None:
-            row = next((r for r in self.known if r["settings"] == run.overrides), None)
-            row = row or self._row(run)
+            row = self._row(run)
             with lock:
                 rows[place[run.name]] = row
-                own = [rows[at] for at in sorted(rows)]
-                self.found[where] = [*self.others[where], *own]
-                write()
+                keep()
 
+        keep()
         with ThreadPoolExecutor(self.options.processes) as threads:
-            list(threads.map(one, runs))
+            list(threads.map(one, [run for run in runs if run.name not in made]))
+
+    def _made(self, run: Run) -> dict[str, Any] | None:
+        """The row that the record has of a run, with the same settings and from the same start."""
+        return next((r for r in self.known if r["settings"] == run.overrides), None)
 
     def _row(self, run: Run) -> dict[str, Any]:
         folder = self.work / run.name

@@ -214,3 +214,21 @@ def test_methods_that_are_not_asked_for_keep_their_runs(made: list[Run], tmp_pat
         assert sorted(r["method"] for r in later.found[where]) == sorted(
             r["method"] for r in whole.found[where]
         )
+
+
+def test_a_study_that_is_stopped_while_it_tunes_loses_no_run_that_it_had(
+    made: list[Run], tmp_path: Path
+):
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    whole = Study("tools", SMALL, options, {})
+    whole.go(lambda: None)
+    more = SMALL | {"tuning_seeds": [*SMALL["tuning_seeds"], 102]}
+    later = Study("tools", more, options, whole.found)
+    fewest = len(whole.found["runs"])
+
+    def look() -> None:
+        nonlocal fewest
+        fewest = min(fewest, len(later.found["runs"]))
+
+    later.go(look)
+    assert fewest == 3 and len(made) > 7
