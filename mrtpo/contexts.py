@@ -123,6 +123,20 @@ class Plan:
     reasons: dict[tuple[int, int], str]
 
 
+def compared(
+    form: str, chosen: Mapping[str, Information], reward: str
+) -> tuple[set[str], set[str]]:
+    """Whose information stands in the two contexts of a reward's replay, told and untold.
+
+    `leave_one_out` compares everything with everything but the reward's own, which other rewards
+    may share; `add_one_in` the reward's own with nothing; `leave_all_out` everything with nothing.
+    """
+    everything, own = set(chosen), sharing(chosen, reward)
+    if form == "leave_all_out":
+        return everything, set()
+    return (own, set()) if form == "add_one_in" else (everything, everything - own)
+
+
 def plan_replay(
     policy: Policy,
     prompts: Sequence[Prompt],
@@ -135,11 +149,9 @@ def plan_replay(
 ) -> Plan:
     """The contexts of each response and reward. Row b is `rollouts[b]`, an answer to `prompts[b]`.
 
-    `wanted(b, k)` is empty, or why reward k of response b need not be replayed. Forms:
-    `leave_one_out` compares everything told with everything but reward k's information, which
-    other rewards may share; `add_one_in` reward k's alone with nothing; `leave_all_out` everything
-    with nothing, once for a response (k = 0). A context that leaves no room for the response is
-    never cut: that pair is dropped, and `reasons` says so.
+    `wanted(b, k)` is empty, or why reward k of response b need not be replayed. `form`: see
+    `compared`; `leave_all_out` is replayed once for a response (k = 0). A context that leaves no
+    room for the response is never cut: that pair is dropped, and `reasons` says so.
     """
     encoded: dict[tuple[Message, ...], Ids] = {}
     pairs: list[Pair] = []
@@ -154,17 +166,15 @@ def plan_replay(
                 encoded[messages] = policy.prompt_ids(messages)
             return encoded[messages]
 
-        everything = set(chosen)
         for k, name in enumerate(names):
-            own = everything if form == "leave_all_out" else sharing(chosen, name)
             if reason := wanted(b, k):
                 reasons[b, k] = reason
                 continue
-            if not own:
+            told_names, untold_names = compared(form, chosen, name)
+            if told_names == untold_names:
                 reasons[b, k] = "no information"
                 continue
-            told = ids_of(own if form == "add_one_in" else everything)
-            untold = ids_of(set() if form == "add_one_in" else everything - own)
+            told, untold = ids_of(told_names), ids_of(untold_names)
             if told == untold:
                 reasons[b, k] = "its information changes nothing"
             elif max(len(told), len(untold)) + len(rollout.response_ids) > policy.max_positions:

@@ -1,14 +1,14 @@
 """Whether a policy can use what the replay tells it: the information gain of each reward.
 
-The replay reads credit off the difference between c, the prompt with all information, and c∖k, the
-same without reward k's. That difference says where k was decided only if the policy does better
-under c. A policy that cannot read the information, or is misled by it, gives weights that mean
-nothing, and directional distances then teach it the opposite. So the same two contexts are
-compared on prompts, before training and now and then during it:
+The replay reads credit off the difference between two contexts of a reward k (`replay.contexts`):
+all information and all but k's, or k's alone and none. That difference says where k was decided
+only if the policy does better when it is told. A policy that cannot read the information, or is
+misled by it, gives weights that mean nothing, and directional distances then teach it the opposite.
+So the same two contexts are compared on prompts, before training and now and then during it:
 
-(a) sampled: mean reward k of responses to c minus that of responses to c∖k;
+(a) sampled: mean reward k of responses where k's information is told, minus that where it is not;
 (b) log-likelihood: of responses that reward k found good, whichever context they were sampled
-    from, mean log-probability a token under c minus under c∖k.
+    from, mean log-probability a token where it is told minus where it is not.
 
 (a) is what matters, but it is noisy: with the samples that a check can afford, its standard error
 is about as large as a gain. (b) compares the same responses under both contexts, so that what else
@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import torch
 
 from mrtpo.config import Settings
-from mrtpo.contexts import chosen_information, informed, sharing
+from mrtpo.contexts import chosen_information, compared, informed
 from mrtpo.evaluation import verified
 from mrtpo.generate import generate
 from mrtpo.logprobs import budgeted, response_logps
@@ -68,16 +68,17 @@ class Gain:
 
 @dataclass(frozen=True)
 class Compared:
-    """Contexts c and c∖k of one prompt, as token ids.
+    """The two contexts of one prompt, as token ids, and whose information stands in each.
 
-    `tellable` is False where I_k holds a verifier's message on a response: sampling from c then
+    `tellable` is False where I_k holds a verifier's message on a response: sampling from it then
     tells the policy nothing, and only responses that are there already can be compared.
     """
 
     prompt: Prompt
     chosen: Mapping[str, Information]
-    full: Ids
-    without: Ids
+    names: tuple[set[str], set[str]]
+    told: Ids
+    untold: Ids
     tellable: bool
 
 
@@ -109,15 +110,15 @@ def information_gain(
         decided = [
             pair
             for pair in pairs[name]
-            if all(values(answers[pair.prompt.id, ids], name) for ids in (pair.full, pair.without))
+            if all(values(answers[pair.prompt.id, ids], name) for ids in (pair.told, pair.untold))
         ]
         left_out[name]["undecided"] += len(pairs[name]) - len(decided)
         pairs[name] = decided
-    replayed: dict[str, list[tuple[Ids, Ids, Ids]]] = {}  # response, c, c∖k
+    replayed: dict[str, list[tuple[Ids, Ids, Ids]]] = {}  # response, told, untold
     too_long: dict[str, int] = {}
     for name in pairs:
         rows = [
-            contexts_of(encode, pair, name, rollout)
+            contexts_of(encode, pair, rollout)
             for pair, rollout in good_responses(pairs[name], answers, name)
         ]
         fit = [row for row in rows if len(row[0]) + max(map(len, row[1:])) <= policy.max_positions]
@@ -129,7 +130,7 @@ def information_gain(
     )  # fmt: skip
     gains = {}
     for name in pairs:
-        differences = [logps[full, r] - logps[left, r] for r, full, left in replayed[name]]
+        differences = [logps[told, r] - logps[untold, r] for r, told, untold in replayed[name]]
         gains[name] = measured(
             name, pairs[name], answers, differences, left_out[name], too_long[name]
         )
@@ -162,20 +163,20 @@ def comparable(
     left_out: dict[str, Counter[str]] = {name: Counter() for name in names}
     for prompt in prompts:
         chosen = chosen_information(prompt, settings.replay.variants)
-        full = encode(informed(prompt, chosen, set(chosen)))
         for name in names:
             if name not in chosen:
                 left_out[name]["without information"] += 1
                 continue
-            without = encode(informed(prompt, chosen, set(chosen) - sharing(chosen, name)))
-            if without == full:
+            both = compared(settings.replay.contexts, chosen, name)
+            told, untold = (encode(informed(prompt, chosen, one)) for one in both)
+            if told == untold:
                 left_out[name]["the same without it"] += 1
-            elif max(len(full), len(without)) > room:
+            elif max(len(told), len(untold)) > room:
                 left_out[name]["too long"] += 1
             else:
                 entry = chosen[name]
                 tellable = entry.where != "append" or "{detail}" not in entry.text
-                pairs[name].append(Compared(prompt, chosen, full, without, tellable))
+                pairs[name].append(Compared(prompt, chosen, both, told, untold, tellable))
     return pairs, left_out
 
 
@@ -190,14 +191,16 @@ def answered(
     """Verified responses by prompt and context. Equal contexts of a prompt are sampled once, and
     contexts of like length together, at most as many responses as a training step samples.
     """
+    forms = {"leave_one_out": ("all", "without {}"), "add_one_in": ("only {}", "nothing")}
     asked: dict[tuple[str, Ids], tuple[str, Prompt]] = {}
     for name, wanted in pairs.items():
         for pair in wanted:
             prompt = pair.prompt
-            asked.setdefault((prompt.id, pair.full), (f"{prompt.id}/gain/all", prompt))
-            asked.setdefault(
-                (prompt.id, pair.without), (f"{prompt.id}/gain/without {name}", prompt)
-            )
+            for ids, label in zip(
+                (pair.told, pair.untold), forms[settings.replay.contexts], strict=True
+            ):
+                draw = f"{prompt.id}/gain/{label.format(name)}"
+                asked.setdefault((prompt.id, ids), (draw, prompt))
     order = sorted(asked, key=lambda key: (len(key[1]), key))
     size = max(1, settings.train.prompts_per_step * settings.sampling.group_size // samples)
     answers: dict[tuple[str, Ids], list[Rollout]] = {}
@@ -236,7 +239,7 @@ def good_responses(
     best are good, unless all its responses fared alike.
     """
     rows = [
-        (pair, [*answers[pair.prompt.id, pair.full], *answers[pair.prompt.id, pair.without]])
+        (pair, [*answers[pair.prompt.id, pair.told], *answers[pair.prompt.id, pair.untold]])
         for pair in pairs
     ]
     binary = all(value in (0.0, 1.0) for _, found in rows for value in values(found, name))
@@ -249,18 +252,15 @@ def good_responses(
     return good
 
 
-def contexts_of(
-    encode: Encode, pair: Compared, name: str, rollout: Rollout
-) -> tuple[Ids, Ids, Ids]:
-    """A response, and the contexts c and c∖k that the replay would show it under: with what the
-    verifiers said of this very response.
+def contexts_of(encode: Encode, pair: Compared, rollout: Rollout) -> tuple[Ids, Ids, Ids]:
+    """A response, and the contexts told and untold that the replay would show it under: with what
+    the verifiers said of this very response.
     """
     details = {reward.name: reward.detail for reward in rollout.rewards}
-    told = set(pair.chosen)
-    full = encode(informed(pair.prompt, pair.chosen, told, details))
-    untold = told - sharing(pair.chosen, name)
-    without = encode(informed(pair.prompt, pair.chosen, untold, details))
-    return rollout.response_ids, full, without
+    told, untold = (
+        encode(informed(pair.prompt, pair.chosen, names, details)) for names in pair.names
+    )
+    return rollout.response_ids, told, untold
 
 
 def mean_logps(
@@ -296,7 +296,7 @@ def measured(
     both = [
         tuple(
             statistics.fmean(values(answers[pair.prompt.id, ids], name))
-            for ids in (pair.full, pair.without)
+            for ids in (pair.told, pair.untold)
         )
         for pair in pairs
         if pair.tellable

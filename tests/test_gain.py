@@ -106,13 +106,18 @@ def test_where_no_response_is_good_there_is_no_log_likelihood() -> None:
 
 
 def reference(policy: Policy, task: Letters, prompts: Sequence[Prompt], name: str,
-              variants: dict[str, str], samples: int, step: int) -> dict[str, Any]:  # fmt: skip
+              variants: dict[str, str], samples: int, step: int,
+              form: str = "leave_one_out") -> dict[str, Any]:  # fmt: skip
     """One context, one response, one row at a time."""
+    pair = {
+        "leave_one_out": (("all", {*NAMES}), (f"without {name}", {*NAMES} - {name})),
+        "add_one_in": ((f"only {name}", {name}), ("nothing", set[str]())),
+    }[form]
     rows, told, untold = [], [], []
     for asked in prompts:
         chosen = chosen_information(asked, variants)
         means = []
-        for key, names in (("all", {*NAMES}), (f"without {name}", {*NAMES} - {name})):
+        for key, names in pair:
             ids = policy.prompt_ids(informed(asked, chosen, names))
             made = generate(
                 policy, [(f"{asked.id}/gain/{key}", ids)], samples=samples, temperature=0.7,
@@ -135,7 +140,7 @@ def reference(policy: Policy, task: Letters, prompts: Sequence[Prompt], name: st
         if good:
             chosen = chosen_information(asked, variants)
             logps = []
-            for names in ({*NAMES}, {*NAMES} - {name}):
+            for _, names in pair:
                 ids = policy.prompt_ids(informed(asked, chosen, names, details))
                 with torch.no_grad():
                     logps.append(plain_logps(policy, ids, answer.response_ids, 0.7).mean().item())
@@ -153,15 +158,20 @@ def reference(policy: Policy, task: Letters, prompts: Sequence[Prompt], name: st
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("form", ["leave_one_out", "add_one_in"])
 @pytest.mark.parametrize("variants", [{}, {"plain": "verdict"}])
-def test_the_figures_are_those_of_plain_rows(variants: dict[str, str]) -> None:
+def test_the_figures_are_those_of_plain_rows_under_the_replays_own_contexts(
+    variants: dict[str, str], form: str
+) -> None:
     policy, prompts = text_policy(), some(5)
     policy.end_ids = frozenset(range(0, 300, 6))  # some responses end early
-    values = {"replay": {"variants": variants}, "sampling": {"temperature": 0.7}}
+    values = {
+        "replay": {"variants": variants, "contexts": form}, "sampling": {"temperature": 0.7}
+    }  # fmt: skip
     found = checked(policy, prompts, values=values, step=7, samples=3)
     assert tuple(found) == NAMES
     for name in NAMES:
-        wanted = reference(policy, Letters(), prompts, name, variants, 3, 7)
+        wanted = reference(policy, Letters(), prompts, name, variants, 3, 7, form)
         if name in variants:  # a message on a response cannot be told before there is one
             wanted |= dict.fromkeys(("told", "untold", "sampled", "sampled_error"))
         assert wanted["loglik"] != pytest.approx(0, abs=1e-3)
@@ -267,7 +277,7 @@ def test_a_prompt_decided_under_one_context_only_is_no_pair() -> None:
 
 def test_the_best_are_good_where_a_reward_is_not_zero_or_one() -> None:
     asked = [prompt(0), prompt(1), prompt(2)]
-    pairs = [gain.Compared(p, {}, (1,), (2,), True) for p in asked]
+    pairs = [gain.Compared(p, {}, (set(), set()), (1,), (2,), True) for p in asked]
     values = {"p0": ([-3.0, 1.0, 3.0], [3.0, 2.0]), "p1": ([1.0, 1.0], [1.0]),
               "p2": ([None, -2.0], [-3.0])}  # fmt: skip
     answers = {
