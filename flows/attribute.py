@@ -1,4 +1,4 @@
-"""The stage `attribute` alone: leave-one-out replay of the rollouts."""
+"""The stage `attribute` alone: replay of the rollouts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def attribute(
     log_every: int = 10,
     stage_minutes: float | None = None,
 ) -> State[None] | None:
-    """Replay the rollouts leave-one-out, write token weights.
+    """Replay the rollouts, write token weights.
 
     The rollouts are taken as they are. With every setting left empty this works in the workspace;
     otherwise isolated, kept as a branch.

@@ -81,7 +81,7 @@ def rollout(params: Params = DEFAULT) -> None:
 
 @app.command()
 def attribute(params: Params = DEFAULT) -> None:
-    """Replay the rollouts leave-one-out, write token weights."""
+    """Replay the rollouts, write token weights."""
     _run("attribute", params)
 
 

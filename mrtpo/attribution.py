@@ -1,7 +1,7 @@
 """From two replays of a response to token weights.
 
-`P_t` is the policy's distribution with all information in context, `Q_t` the one without reward
-k's. `d_kt ≥ 0` says how far they are apart at token t; the weights are
+`P_t` is the policy's distribution with reward k's information in context, `Q_t` the one without.
+`d_kt ≥ 0` says how far they are apart at token t; the weights are
 
     w_kt = T · (d_kt + δ) / Σ_s (d_ks + δ)        (`mean`: Σ_t w = T)
 

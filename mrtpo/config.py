@@ -277,18 +277,18 @@ class Rollout(Section):
 
 
 class Replay(Section):
-    """Leave-one-out replay and token weights (read by `attribute` and by `train`)."""
+    """Replay and token weights (read by `attribute` and by `train`)."""
 
-    distance: DistanceName = "directional_logprob"
+    distance: DistanceName = "directional_contrast"
     """How far the two replays are apart at a token."""
     floor: Annotated[float, Field(ge=0.0)] = 0.05
     """δ, in the distance's unit: where the replay finds less, weights tend to 1."""
     normalise: NormaliseName = "max"
     """`mean`: Σw=T; `max`: w=d/max d; `l2`: Σw²=T."""
-    scale: Literal["response", "group"] = "response"
+    scale: Literal["response", "group"] = "group"
     """Over what weights are normalised: each response, or all answers to a prompt, so that a
     distance weighs the same in those that pass and in those that fail."""
-    mix_start: Share = 0.5
+    mix_start: Share = 1.0
     """λ at the first step in `(1−λ) + λ·w`."""
     mix_end: Share = 0.0
     """λ at the last step; linear in between."""
@@ -299,7 +299,7 @@ class Replay(Section):
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Distances of distributions over the k likeliest tokens, the emitted one and the rest as one;
     null: over the whole vocabulary."""
-    contexts: Literal["leave_one_out", "add_one_in"] = "leave_one_out"
+    contexts: Literal["leave_one_out", "add_one_in"] = "add_one_in"
     """All information against all but one reward's, or one reward's against none."""
     policy: Literal["current", "start", "ema"] = "current"
     """Who replays: the policy that sampled, the frozen start, or an average of its weights."""

@@ -1,4 +1,4 @@
-"""Replay contexts: the prompt with all information, and with one reward's information left out.
+"""Replay contexts: the prompt with a reward's information and without it.
 
 A context is the policy's own conversation. Information that the prompt does not state is added at
 the end of the last user turn, so that every context shares its beginning with the sampling prompt;

@@ -1,4 +1,4 @@
-"""Leave-one-out replay: what a response's tokens are worth with and without some information.
+"""Replay: what a response's tokens are worth with and without some information.
 
 The policy scores the token ids that it sampled, under pairs of contexts (`contexts`), without
 gradients. The contexts of a prompt are run over what they have in common, and answers over their

@@ -1,4 +1,4 @@
-"""Files of verified rollouts, and their leave-one-out attribution.
+"""Files of verified rollouts, and their attribution.
 
 `attribution.parquet` has one row for each rollout and reward (`ATTRIBUTION_SCHEMA`): the reward's
 value and status, `advantage` (what an even spread gives each token: λ_k A_k/(σ+ε)), whether and

@@ -123,7 +123,7 @@ def rollout(settings: Settings) -> None:
 
 
 def attribute(settings: Settings) -> None:
-    """Replay the rollouts leave-one-out; write token weights."""
+    """Replay the rollouts; write token weights."""
     from mrtpo.loading import starting_policy
     from mrtpo.records import read_rollouts
     from mrtpo.rollouts import attribution_rows, write_attribution

@@ -185,14 +185,18 @@ class Dull(Letters):
 
 
 def tiny_settings(values: dict[str, Any] | None = None) -> Settings:
-    """Settings for seconds of work; `values` are laid over them section by section."""
+    """Settings for seconds of work; `values` are laid over them section by section.
+
+    Replay in its plainest form: log-ratios, scaled in a response to a mean of 1, leave-one-out.
+    """
     merged: dict[str, Any] = {
         "seed": 3,
         "sampling": {"group_size": 4, "max_new_tokens": 6},
         "train": {"steps": 4, "prompts_per_step": 2, "learning_rate": 0.01, "warmup_steps": 2,
                   "evaluate_every": 2, "evaluate_prompts": 3, "checkpoint_every": 2,
                   "best_metric": "plain"},
-        "replay": {"normalise": "mean"},
+        "replay": {"distance": "directional_logprob", "normalise": "mean", "scale": "response",
+                   "contexts": "leave_one_out", "mix_start": 0.5, "mix_end": 0.0},
         "evaluate": {"batch_size": 2},
     }  # fmt: skip
     for section, entries in (values or {}).items():

@@ -136,7 +136,7 @@ CREDITS = {
 }
 SPREADS = {
     "even": "1",
-    "replay": "of each reward, from leave-one-out replay",
+    "replay": "of each reward, from its replay",
     "shuffled": "of `mrtpo`, from another response of the group",
     "permuted": "of `mrtpo`, from another reward of the response",
     "entropy": "from the policy's entropy, one for all rewards",

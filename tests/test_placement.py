@@ -15,7 +15,7 @@ from helpers import Letters, prompt, rollout, text_policy, tiny_settings
 from torch import Tensor
 
 from mrtpo.advantages import token_advantages
-from mrtpo.config import MethodName
+from mrtpo.config import MethodName, Replay
 from mrtpo.contexts import chosen_information, informed
 from mrtpo.credit import Credit, assign, replay_metrics
 from mrtpo.generate import generate
@@ -461,6 +461,38 @@ def test_both_forms_of_contexts_are_those_of_plain_rows(form: str) -> None:
             expected = slow_mean_weights(found, 0.05)
             weights = made.weights_BKT[b, k, : len(found)].tolist()
             assert weights == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_default_weights_are_how_sure_it_is_which_replay_wrote_a_token() -> None:
+    """Reward k's information alone against none, on the verdict's side, over the largest distance
+    of the group: what `params.yaml` and a new `Replay()` ask for, in loops of float64."""
+    policy, prompts, rollouts, names = batch(2)
+    made = assigned("mrtpo", mix=1.0, replay=Replay().model_dump())
+    for k, name in enumerate(names):
+        for group in (range(3), range(3, 6)):
+            found: dict[int, list[float]] = {}
+            for b in group:
+                if not made.replayed.live_BK[b, k]:
+                    continue
+                picked = torch.tensor(rollouts[b].response_ids)[:, None]
+                chosen = chosen_information(prompts[b], {})
+                told, untold = (
+                    plain_log_softmax(
+                        policy, policy.prompt_ids(informed(prompts[b], chosen, names_told)),
+                        rollouts[b].response_ids,
+                    ).gather(1, picked)[:, 0].exp().tolist()
+                    for names_told in ({name}, set())
+                )  # fmt: skip
+                sign = 1 if made.credit_BK[b, k] > 0 else -1
+                found[b] = [
+                    max(0.0, sign * (p - q) / (p + q)) for p, q in zip(told, untold, strict=True)
+                ]
+            largest = max((d for row in found.values() for d in row), default=0.0)
+            for b, row in found.items():
+                expected = [(d + 0.05) / (largest + 0.05) for d in row]
+                got = made.weights_BKT[b, k, : len(row)].tolist()
+                assert got == pytest.approx(expected, abs=1e-4)
+    assert made.replayed.live_BK.any()
 
 
 def test_groups_placed_by_themselves_are_placed_as_in_the_whole_batch() -> None:

@@ -1,7 +1,7 @@
 """The paper's figures from attribution rows and from records of runs, with the data they show.
 
     1, 2     advantages of one response, GDPO's beside MRTPO's: as text, and along its tokens
-    3, 7, 8  leave-one-out replay of one response: of text-to-SQL, of tool calls, of instructions
+    3, 7, 8  replay of one response: of text-to-SQL, of tool calls, of instructions
     4, 5     training curves of methods: of tool calls, of the other tasks
     6        share of each reward's replay distance by top tokens and by part, against uniform
 
@@ -92,7 +92,7 @@ def _replay(found: Attributed, rows: Sequence[Row] | None) -> Made:
     rows = rows or replay_example(found.rows, PENALISED.get(task, ()))
     name = _name(rows)
     caption = (
-        f"Leave-one-out replay of {name} ({TASKS[task]}): log-probability of each token with and "
+        f"Replay of {name} ({TASKS[task]}): log-probability of each token with and "
         f"without what the verifier checks, distance ({found.settings.replay.distance}), weight."
     )
     figure = replay_figure(rows, name, _notes(found, rows))

@@ -1,6 +1,6 @@
 """Figures along the tokens of one response.
 
-Fig. 2 of the paper: its advantages, GDPO's beside MRTPO's. Fig. 3, 7 and 8: its leave-one-out
+Fig. 2 of the paper: its advantages, GDPO's beside MRTPO's. Fig. 3, 7 and 8: its
 replays, log-probability of each token with and without what the verifier checks, distance, weight.
 Of a long response, the stretches with most credit.
 """
@@ -103,7 +103,7 @@ def replay_figure(
         Line2D([], [], color=INK, marker="o", ls="", ms=4, mfc="white", label="not told"),
         _key(BLUE, "credit"), _key(RED, "penalty"), _key(METHOD_COLOURS["gdpo"], "even weight"),
     ]  # fmt: skip
-    return _along_tokens(tokens, places, panels, draw, f"{title}: leave-one-out replay", notes,
+    return _along_tokens(tokens, places, panels, draw, f"{title}: replay", notes,
                          handles, 0.62, groups=3)  # fmt: skip
 
 
