@@ -47,6 +47,21 @@ from mrtpo.tasks import Task, get_task
 
 PLAN = Path(__file__).with_name("gradients.yaml")
 PROMPTS, DRAWS = 2, 1000
+RIVAL, KNOWN = "gdpo", "oracle_max"
+
+
+def read_variants(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:
+    """The plan's variants with the settings of all, GDPO among them, the others as `wanted`.
+
+    Raises ValueError on a name that the plan does not have.
+    """
+    plan = yaml.safe_load(path.read_text())
+    variants: dict[str, list[str]] = plan["variants"]
+    if unknown := sorted({*wanted, RIVAL} - variants.keys()):
+        known = "; ".join(variants)
+        raise ValueError(f"{path}: variants: no {', '.join(unknown)}; there are: {known}")
+    names = [name for name in variants if not wanted or name in {*wanted, RIVAL}]
+    return {name: [*plan["all"], *variants[name]] for name in names}
 
 
 def batches(
@@ -170,14 +185,18 @@ def _cell(value: Sequence[float]) -> str:
 def measure(options: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     out, page = options.out.resolve(), options.page and options.page.resolve()
-    plan = yaml.safe_load(options.plan.read_text())
+    plan = read_variants(options.plan, options.variants)
     os.chdir(options.workspace)
     base = load_settings()
-    names = [n for n in plan if not options.variants or n in options.variants]
-    variants = {name: with_overrides(base, plan[name]) for name in names}
+    variants = {name: with_overrides(base, changes) for name, changes in plan.items()}
     policy = starting_policy(base)
     task = get_task(base, paths.PROMPTS)
     prompts = read_prompts(paths.PROMPTS / "train.parquet")
+    if len(prompts) < options.batches * PROMPTS:
+        raise ValueError(
+            f"{options.workspace}: {len(prompts)} train prompts, too few for "
+            f"{options.batches} batches of {PROMPTS}; give fewer --batches"
+        )
     found: dict[str, list[Tensor]] = {name: [] for name in variants}
     with Progress("gradients", options.batches) as progress:
         for number, (asked, rollouts) in enumerate(
@@ -187,14 +206,14 @@ def measure(options: argparse.Namespace) -> None:
                 found[name].append(g_P)
             progress.update(number)
     task.close()
-    rows = compared({n: torch.stack(g) for n, g in found.items()}, "gdpo", "oracle_max")
+    rows = compared({n: torch.stack(g) for n, g in found.items()}, RIVAL, KNOWN)
     out.mkdir(parents=True, exist_ok=True)
     about = {
         "task": base.task, "batches": options.batches, "prompts": PROMPTS,
-        "group_size": base.sampling.group_size, "variants": {n: plan[n] for n in names},
+        "group_size": base.sampling.group_size, "variants": plan,
     }  # fmt: skip
     (out / f"{options.name}.json").write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
-    text = table(rows, "gdpo", "oracle_max")
+    text = table(rows, RIVAL, KNOWN)
     if page:
         marks = (f"<!-- gradients {options.name} -->", f"<!-- /gradients {options.name} -->")
         fill(page, text, marks)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mrtpo.report.quality import bootstrap
+
 WINDOW = 5  # training steps that a threshold is judged by
-RESAMPLED = 10_000
 RIVAL = "gdpo"
 
 Row = Mapping[str, Any]
@@ -59,14 +60,12 @@ def steps_to_rival(rows: Sequence[Row], method: str) -> list[tuple[int | None, i
     return found
 
 
-def interval(differences: Sequence[float], seed: int = 0) -> tuple[float, float] | None:
+def interval(differences: Sequence[float]) -> tuple[float, float] | None:
     """95 % percentile bootstrap interval of the mean over seeds; None under three of them."""
     if len(differences) < 3:
         return None
-    rng = np.random.default_rng(seed)
-    drawn = rng.choice(np.asarray(differences), (RESAMPLED, len(differences))).mean(1)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return float(low), float(high)
+    found = bootstrap(differences, range(len(differences)))
+    return found.low, found.high
 
 
 def page(tasks: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-import yaml
 from helpers import Letters, prompt, text_policy, tiny_settings
 
 from benchmarks.gradients import (
@@ -14,6 +13,7 @@ from benchmarks.gradients import (
     gradients,
     interval,
     products,
+    read_variants,
     signal,
     table,
 )
@@ -101,7 +101,19 @@ def test_variants_are_compared_with_gdpo_and_known_spans():
 
 
 def test_the_plan_names_settings_that_there_are():
-    plan = yaml.safe_load(PLAN.read_text())
+    plan = read_variants(PLAN, [])
     assert {"gdpo", "oracle_max"} <= set(plan)
     for changes in plan.values():
         with_overrides(load_settings(PLAN.parents[1] / "params.yaml"), changes)
+
+
+def test_variants_that_are_asked_for_are_compared_with_gdpo_and_an_unknown_one_is_named():
+    assert list(read_variants(PLAN, ["kl"])) == ["gdpo", "kl"]
+    with pytest.raises(ValueError, match=r"gradients.yaml: variants: no kll; there are: gdpo; "):
+        read_variants(PLAN, ["kll"])
+
+
+def test_the_plans_mrtpo_is_the_default_with_weights_in_full():
+    base = load_settings(PLAN.parents[1] / "params.yaml")
+    made = with_overrides(base, read_variants(PLAN, [])["mrtpo"]).replay
+    assert made == base.replay.model_copy(update={"mix_start": 1.0})

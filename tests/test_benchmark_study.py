@@ -61,6 +61,12 @@ def test_every_setting_of_the_plan_is_one():
             assert made.train.learning_rate == run.rate
 
 
+def test_the_plans_mrtpo_is_what_the_project_does_by_default():
+    base = load_settings(PARAMS)
+    changes = read_plan(PLAN, [], ["mrtpo"])["methods"]["mrtpo"]["set"]
+    assert with_overrides(base, changes) == base
+
+
 def test_rates_are_tuned_on_seeds_that_no_result_is_made_of():
     plan = read_plan(PLAN, (), ())
     seeds = {run.seed for run in final_runs("tools", plan, dict.fromkeys(plan["methods"], 1e-4))}
