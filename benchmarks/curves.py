@@ -177,7 +177,10 @@ def kind_lines(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def start_lines(start: dict[str, Any]) -> list[str]:
-    """Scores of the warm start by what it is told: information on a reward must raise it."""
+    """Scores of the warm start by what it is told: information on a reward must raise it. None of
+    a pretrained model."""
+    if "train" not in start:
+        return []
     names = tabled(start["train"])
     rows = [("train, sampled", start["train"])]
     rows += [(f"the same, told {name}", scores) for name, scores in sorted(start["told"].items())]

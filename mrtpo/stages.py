@@ -179,7 +179,8 @@ def evaluate(settings: Settings) -> None:
     write_metrics("evaluate", {**scores.metrics, "prompts": len(prompts), "groups": groups})
     with RunLog.reopen(settings, training_state()) as log:
         log.finish_metrics(scores.metrics)
-    passes = (*task.reward_names, *task.metric_names)
+    # Not every reward need be any of these prompts'.
+    passes = [n for n in (*task.reward_names, *task.metric_names) if n in scores.metrics]
     shown = ", ".join(f"{name} {scores.metrics[name]:.3f}" for name in passes)
     print(f"evaluate: {len(prompts)} {settings.evaluate.split} prompts, greedy: {shown}")
 

@@ -255,9 +255,13 @@ class Trainer:
             )
         )
         self.gains_at = self.step
+        untrusted: dict[str, list[str]] = {}
         for name, gain in self.gains.items():
-            if not gain.trusted and self.ranks.main:
-                log.warning("step %d: even weights for reward %s: %s", self.step, name, gain.reason)
+            if not gain.trusted:
+                untrusted.setdefault(gain.reason, []).append(name)
+        for reason, names in untrusted.items():
+            if self.ranks.main:
+                log.warning("step %d: even weights for %s: %s", self.step, ", ".join(names), reason)
         return gain_metrics(self.gains)
 
     def update(self, rollouts: Sequence[Rollout], credit: Credit) -> dict[str, float]:
@@ -480,7 +484,7 @@ def _shown(metrics: dict[str, float], seconds: dict[str, float]) -> dict[str, fl
     rewards = {
         name.split("/")[1]: value
         for name, value in metrics.items()
-        if name.startswith("reward/") and name.endswith("/mean")
+        if name.startswith("reward/") and name.endswith("/mean") and not math.isnan(value)
     }
     return rewards | {"s": sum(seconds.values())}
 
