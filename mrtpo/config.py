@@ -299,7 +299,7 @@ class Replay(Section):
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Distances of distributions over the k likeliest tokens, the emitted one and the rest as one;
     null: over the whole vocabulary."""
-    contexts: Literal["leave_one_out", "add_one_in"] = "add_one_in"
+    contexts: Literal["leave_one_out", "add_one_in"] = "leave_one_out"
     """All information against all but one reward's, or one reward's against none."""
     policy: Literal["current", "start", "ema"] = "current"
     """Who replays: the policy that sampled, the frozen start, or an average of its weights."""

@@ -464,8 +464,8 @@ def test_both_forms_of_contexts_are_those_of_plain_rows(form: str) -> None:
 
 
 def test_the_default_weights_are_how_sure_it_is_which_replay_wrote_a_token() -> None:
-    """Reward k's information alone against none, on the verdict's side, over the largest distance
-    of the group: what `params.yaml` and a new `Replay()` ask for, in loops of float64."""
+    """Everything told against everything but reward k's information, on the verdict's side, over the
+    largest distance of the group: what a new `Replay()` asks for, in loops of float64."""
     policy, prompts, rollouts, names = batch(2)
     made = assigned("mrtpo", mix=1.0, replay=Replay().model_dump())
     for k, name in enumerate(names):
@@ -481,7 +481,7 @@ def test_the_default_weights_are_how_sure_it_is_which_replay_wrote_a_token() -> 
                         policy, policy.prompt_ids(informed(prompts[b], chosen, names_told)),
                         rollouts[b].response_ids,
                     ).gather(1, picked)[:, 0].exp().tolist()
-                    for names_told in ({name}, set())
+                    for names_told in ({*names}, {*names} - {name})
                 )  # fmt: skip
                 sign = 1 if made.credit_BK[b, k] > 0 else -1
                 found[b] = [
