@@ -464,8 +464,8 @@ def test_both_forms_of_contexts_are_those_of_plain_rows(form: str) -> None:
 
 
 def test_the_default_weights_are_how_sure_it_is_which_replay_wrote_a_token() -> None:
-    """Everything told against everything but reward k's information, on the verdict's side, over the
-    largest distance of the group: what a new `Replay()` asks for, in loops of float64."""
+    """Everything told against everything but reward k's information, on the verdict's side, over
+    the largest distance of the group: what a new `Replay()` asks for, in loops of float64."""
     policy, prompts, rollouts, names = batch(2)
     made = assigned("mrtpo", mix=1.0, replay=Replay().model_dump())
     for k, name in enumerate(names):
