@@ -261,7 +261,8 @@ class Trainer:
                 untrusted.setdefault(gain.reason, []).append(name)
         for reason, names in untrusted.items():
             if self.ranks.main:
-                log.warning("step %d: even weights for %s: %s", self.step, ", ".join(names), reason)
+                whose = f"reward{'s' * (len(names) > 1)} {', '.join(names)}"
+                log.warning("step %d: even weights for %s: %s", self.step, whose, reason)
         return gain_metrics(self.gains)
 
     def update(self, rollouts: Sequence[Rollout], credit: Credit) -> dict[str, float]:
