@@ -32,6 +32,7 @@ import yaml
 from torch import Tensor
 
 from benchmarks.curves import fill
+from benchmarks.study_table import RIVAL
 from mrtpo import paths
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.credit import assign, mix_at
@@ -47,7 +48,7 @@ from mrtpo.tasks import Task, get_task
 
 PLAN = Path(__file__).with_name("gradients.yaml")
 PROMPTS, DRAWS = 2, 1000
-RIVAL, KNOWN = "gdpo", "oracle_max"
+KNOWN = "oracle_max"
 
 
 def read_variants(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:

@@ -163,17 +163,14 @@ class Study:
         if not same:
             known = {"tuning": [], "rates": {}, "runs": []}
         # Methods that are not asked for keep what they have, the others what still is theirs.
-        self.others = {
-            where: [row for row in known[where] if row["method"] not in plan["methods"]]
-            for where in ("tuning", "runs")
-        }
-        sets = {name: list(about["set"]) for name, about in plan["methods"].items()}
-        own = {
-            where: [r for r in known[where] if r["settings"][:-2] == sets.get(r["method"])]
-            for where in ("tuning", "runs")
-        }
+        asked = {name: list(about["set"]) for name, about in plan["methods"].items()}
         self.found = {"about": self.about, "start": start, "rates": known["rates"]}
-        self.found |= {where: self.others[where] + own[where] for where in own}
+        self.others: dict[str, list[dict[str, Any]]] = {}
+        for where in ("tuning", "runs"):
+            rows = known[where]
+            self.others[where] = [row for row in rows if row["method"] not in asked]
+            own = [row for row in rows if row["settings"][:-2] == asked.get(row["method"])]
+            self.found[where] = self.others[where] + own
 
     def go(self, write: Callable[[], None]) -> None:
         """Tuning, then the runs that count; `write` is called after each."""
