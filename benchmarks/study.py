@@ -33,10 +33,9 @@ import yaml
 
 from benchmarks.curves import DONE, branch, fill, record, stages
 from benchmarks.step import machine
+from benchmarks.study_figure import overview
 from benchmarks.study_table import area, page, steps_to
 from mrtpo.config import Settings, load_settings, with_overrides
-from mrtpo.report.curve_figures import training_curves
-from mrtpo.report.curves import frame_of_records
 from mrtpo.report.figures import save_svg
 
 MARKS = ("<!-- study -->", "<!-- /study -->")
@@ -139,12 +138,6 @@ def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
-    """Rewards while training and evaluations, median and quartiles over seeds."""
-    history, evaluations = (frame_of_records(rows, n) for n in ("history", "evaluations"))
-    save_svg(training_curves(history, evaluations), file)
-
-
 class Study:
     """The runs of one task, and what is known of them so far (`found`)."""
 
@@ -231,7 +224,8 @@ def study(options: argparse.Namespace) -> None:
             temporary.write_text(json.dumps({"machine": machine(), "tasks": tasks}) + "\n")
             temporary.replace(path)
             if own.found["runs"]:
-                draw(own.found["runs"], options.out / f"{own.task}.svg")
+                figure = overview(own.found["runs"], own.about, plan["figure"])
+                save_svg(figure, options.out / f"{own.task}.svg")
                 if options.page:
                     fill(options.page, page(tasks), MARKS)
 

@@ -16,7 +16,6 @@ from benchmarks.study import (
     Run,
     Study,
     chosen_rates,
-    draw,
     final_runs,
     read_plan,
     tuning_runs,
@@ -159,20 +158,6 @@ def test_the_table_compares_with_gdpo_and_says_who_never_gets_there():
         in text
     )
     assert "| gdpo | 3 | 0.1 | 10 | 15 | 0.500 (0.500–0.500) |  |" in text
-
-
-def test_the_figure_has_a_line_for_every_method(tmp_path: Path):
-    def drawn(*methods: str) -> str:
-        rows = []
-        for method, end in zip(methods, (0.4, 0.6), strict=False):
-            curves = {"history": {"step": [1.0, 2.0], "reward/correctness/mean": [0.1, end]},
-                      "evaluations": {"step": [0.0, 2.0], "correctness": [0.0, end]}}  # fmt: skip
-            rows += [row(method, seed, 0.5, **curves) for seed in (0, 1)]
-        draw(rows, tmp_path / "tools.svg")
-        return (tmp_path / "tools.svg").read_text()
-
-    one, two = drawn("gdpo"), drawn("gdpo", "cort")
-    assert "<svg" in one and two.count("<path") > one.count("<path")
 
 
 @pytest.fixture
