@@ -69,7 +69,7 @@ _FORMAT = re.compile(
     r"\s*<think>(?P<think>.*?)</think>\s*<answer>\s*```sql\s(?P<sql>.*?)\s*```\s*</answer>\s*",
     re.DOTALL,
 )
-_BLOCK = re.compile(r"```sql\b[ \t]*\n?(.*?)(?:```|</answer>|\Z)", re.DOTALL | re.IGNORECASE)
+_BLOCK = re.compile(r"(?:```sql\b\s*)+(.*?)(?:```|</answer>|\Z)", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 _QUERY = re.compile(r"\b(?:select|with)\b.*", re.DOTALL | re.IGNORECASE)
 
@@ -87,15 +87,16 @@ def format_ok(response: str) -> bool:
 def extract_sql(response: str) -> str:
     """The query a response means: well-formed or not, so that format is judged apart from SQL.
 
-    The last ```sql block, closed or not; else the answer part, else what follows the think part,
-    from its first SELECT or WITH on. Empty if there is none.
+    The last ```sql block that is not empty, closed or not, also where its fence is written twice;
+    else the answer part, else what follows the think part, from its first SELECT or WITH on. Empty
+    if there is none.
     """
     return response[slice(*sql_span(response))]
 
 
 def sql_span(response: str) -> tuple[int, int]:
     """Characters of the response that `extract_sql` returns; (n, n) if there are none."""
-    blocks = list(_BLOCK.finditer(response))
+    blocks = [block for block in _BLOCK.finditer(response) if block[1].strip()]
     if blocks:
         return _stripped(response, *blocks[-1].span(1))
     answers = list(_ANSWER.finditer(response))

@@ -78,6 +78,10 @@ def test_a_malformed_response_fails(response):
         (GOOD.replace("<answer>\n", "").replace("\n</answer>", ""), SQL),
         (f"```sql\nSELECT 1\n```\nor rather\n```sql\n{SQL}\n```", SQL),
         (f"```SQL {SQL}```", SQL),
+        # A fence said twice, or a block left empty, is a fault of the format, not of the query.
+        (GOOD.replace("```sql\n", "```sql\n```sql\n"), SQL),
+        (GOOD.replace("</answer>", "```sql\n```\n</answer>"), SQL),
+        (f"{GOOD}\n```sql", SQL),
         (f"<think>\nselect wisely\n</think>\n{SQL}", SQL),
         (f"<think>\nx\n</think>\n<answer>\nwith t as (select 1) {SQL}\n</answer>",
          f"with t as (select 1) {SQL}"),
