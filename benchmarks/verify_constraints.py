@@ -100,6 +100,13 @@ def speeds(
     return result
 
 
+def embedded() -> Iterator[tuple[Constraint, str]]:
+    """Constraints of the embedded task, each with a text that keeps it."""
+    rules, text = synthetic.drawn(len(synthetic.NAMES), random.Random(0))
+    for rule in rules.values():
+        yield rule, text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("MRTPO_DATA"))
@@ -132,8 +139,8 @@ def main() -> None:
         for question in benchmark.set:
             for found in question.constraints:
                 examples[found.id].append((found, given.get(question.prompt.strip(), "A word.")))
-    for found in synthetic.drawn(len(synthetic.NAMES), random.Random(0))[0]:
-        examples[found.id].append((found, "1) A word."))
+    for found, response in embedded():
+        examples[found.id].append((found, response))
     others = sorted(responses, key=len)[len(responses) // 2 :][:200]  # of more than median length
     measured = speeds(examples, others, options.seconds)
     length = statistics.mean(map(len, others))
