@@ -112,18 +112,25 @@ def token_weights(
     cap: float | None = None,
     mix: float = 1.0,
     group_B: Tensor | None = None,
+    balanced: bool = False,
 ) -> Tensor:
     """Weights of one reward from its distances; padding gets 0.
 
     `normalise`: `mean` Σw = T; `max` w = (d+δ)/(max d + δ), which amplifies nothing; `l2` Σw² = T.
     Sums and the largest are over a response, or, with `group_B`, over all rows of its group: then a
     distance weighs the same in every row of a group, whether it passed or failed.
+    `balanced` (with `max`) takes of the group only what a token without a distance weighs,
+    b = δ/(max of the group + δ), and lets each row's largest distance weigh about 1:
+    w = b + (1−b)·d/(max of the row + δ).
     `cap` bounds w, spreading the excess evenly; then `(1−mix) + mix·w`. Where there is no distance
     at all, weights are 1.
     """
+    if balanced and normalise != "max":
+        raise ValueError(f"balanced weights need the normalisation max, not {normalise}")
     real_BT = mask_BT.to(distance_BT.dtype)
     raised_BT = (distance_BT + floor) * real_BT
-    largest_B1 = _over_rows(raised_BT.amax(1, keepdim=True), group_B, "amax")
+    own_B1 = raised_BT.amax(1, keepdim=True)
+    largest_B1 = _over_rows(own_B1, group_B, "amax")
     length_B1 = _over_rows(real_BT.sum(1, keepdim=True), group_B, "sum")
     if normalise == "mean":
         scale_B1 = length_B1 / _over_rows(raised_BT.sum(1, keepdim=True), group_B, "sum")
@@ -135,6 +142,11 @@ def token_weights(
     else:
         raise ValueError(f"unknown normalisation {normalise!r}; known: mean, max, l2")
     weights_BT = torch.where(largest_B1 > 0, raised_BT * scale_B1, real_BT)
+    if balanced:
+        rest_B1 = floor * scale_B1
+        above_BT = torch.where(own_B1 > 0, distance_BT / own_B1, 0.0)
+        both_BT = (rest_B1 + (1.0 - rest_B1) * above_BT) * real_BT
+        weights_BT = torch.where(largest_B1 > 0, both_BT, real_BT)
     if cap is not None:
         weights_BT = capped(weights_BT, mask_BT, cap)
     return ((1.0 - mix) + mix * weights_BT) * real_BT

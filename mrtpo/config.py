@@ -285,9 +285,11 @@ class Replay(Section):
     """δ, in the distance's unit: where the replay finds less, weights tend to 1."""
     normalise: NormaliseName = "max"
     """`mean`: Σw=T; `max`: w=d/max d; `l2`: Σw²=T."""
-    scale: Literal["response", "group"] = "group"
-    """Over what weights are normalised: each response, or all answers to a prompt, so that a
-    distance weighs the same in those that pass and in those that fail."""
+    scale: Literal["response", "group", "balanced"] = "group"
+    """Over what weights are normalised. `response`: each by itself. `group`: all answers to a
+    prompt, so that a distance weighs the same in those that pass and in those that fail.
+    `balanced` (with `max`): tokens without a distance weigh the same in all of them, and the
+    largest distance of each weighs 1."""
     mix_start: Share = 1.0
     """λ at the first step in `(1−λ) + λ·w`."""
     mix_end: Share = 0.0
@@ -322,6 +324,15 @@ class Replay(Section):
     """τ of `method: cort`, per nat."""
     cort_offset: float = 0.0
     """b of `method: cort`, in nats."""
+
+    @model_validator(mode="after")
+    def _balanced_by_the_largest(self) -> Replay:
+        if self.scale == "balanced" and self.normalise != "max":
+            raise ValueError(
+                f"scale: balanced needs normalise: max, not {self.normalise}; choose scale: group "
+                "or response with it"
+            )
+        return self
 
 
 class Train(Section):

@@ -182,7 +182,7 @@ def weights_of(
         live_B = replayed.live_BK[:, k]
         if not live_B.any():
             continue
-        group_N = group_B[live_B] if settings.scale == "group" else None
+        group_N = None if settings.scale == "response" else group_B[live_B]
         weights_BKT[live_B, k] = _weights(
             distance_BT[live_B], mask_BT[live_B], settings, mix, group_N
         )
@@ -199,6 +199,7 @@ def _weights(
     return token_weights(
         distance_BT, mask_BT.to(distance_BT.dtype), floor=settings.floor,
         normalise=settings.normalise, cap=settings.cap, mix=mix, group_B=group_B,
+        balanced=group_B is not None and settings.scale == "balanced",
     )  # fmt: skip
 
 

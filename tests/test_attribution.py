@@ -212,6 +212,47 @@ def test_within_a_group_the_same_distance_weighs_the_same_and_in_responses_alone
     assert shared[0, 2] == shared[1, 2]
 
 
+@pytest.mark.parametrize(("floor", "mix"), [(0.0, 1.0), (0.05, 1.0), (0.05, 0.3), (2.0, 0.5)])
+def test_balanced_weights_equal_the_loops(floor: float, mix: float) -> None:
+    distance_BT, mask_BT = ragged_distances()
+    distance_BT[3] = 0.0
+    group_B = torch.tensor([7, 2, 7, 2, 7])
+    made_BT = token_weights(
+        distance_BT, mask_BT, floor=floor, normalise="max", mix=mix, group_B=group_B, balanced=True
+    )
+    rows = [distance_BT[b, :length].tolist() for b, length in enumerate(LENGTHS)]
+    for b, own in enumerate(rows):
+        largest = max(d for c, row in enumerate(rows) if group_B[c] == group_B[b] for d in row)
+        rest = floor / (largest + floor)
+        for t, distance in enumerate(own):
+            peak = distance / (max(own) + floor) if distance else 0.0
+            slow = (1 - mix) + mix * (rest + (1 - rest) * peak)
+            assert float(made_BT[b, t]) == pytest.approx(slow, rel=1e-12), (b, t)
+    assert (made_BT[~mask_BT.bool()] == 0).all()
+
+
+def test_balanced_weights_are_alike_off_the_peaks_and_at_them() -> None:
+    """A response whose largest distance is small keeps its peak, and all share the rest."""
+    distance_BT = torch.tensor([[0.0, 0.9, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.0]])
+    own = {"floor": 0.01, "normalise": "max", "group_B": torch.tensor([0, 0, 0])}
+    made = token_weights(distance_BT, torch.ones(3, 3), balanced=True, **own)
+    off = [*made[:, 0].tolist(), *made[:, 2].tolist(), float(made[2, 1])]
+    assert off == pytest.approx([0.01 / 0.91] * 7)
+    assert made[:2, 1].tolist() == pytest.approx([1.0, 1.0], abs=0.04)
+    shared = token_weights(distance_BT, torch.ones(3, 3), **own)
+    assert float(shared[1, 1]) < 0.35
+    none = token_weights(torch.zeros(3, 3), torch.ones(3, 3), balanced=True, **own)
+    assert torch.equal(none, torch.ones(3, 3))
+
+
+@pytest.mark.parametrize("normalise", ["mean", "l2"])
+def test_balanced_weights_need_the_largest(normalise: str) -> None:
+    with pytest.raises(ValueError, match="balanced"):
+        token_weights(
+            torch.ones(1, 2), torch.ones(1, 2), floor=0.1, normalise=normalise, balanced=True
+        )
+
+
 def test_a_group_without_distance_is_even_and_the_other_is_not() -> None:
     distance_BT = torch.tensor([[0.0, 0.0], [0.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
     group_B = torch.tensor([0, 0, 1, 1])

@@ -120,6 +120,10 @@ def test_a_name_that_begins_like_a_number_stays_a_name(tmp_path: Path, text: str
         ),
         ({"model": {"hidden_size": 10, "heads": 4}}, "hidden_size must be an even multiple"),
         ({"model": {"hidden_size": 12, "heads": 4}}, "hidden_size must be an even multiple"),
+        (
+            {"replay": {"scale": "balanced", "normalise": "mean"}},
+            "balanced needs normalise: max, not mean",
+        ),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(values: dict[str, Any], said: str) -> None:

@@ -302,6 +302,10 @@ def test_with_the_scale_of_a_group_only_its_replayed_rows_make_the_scale() -> No
     made = weights_of(replayed, torch.ones(4, 1), torch.tensor([0, 0, 0, 1]), settings, 1.0)
     expected = torch.tensor([[0.5, 0.25], [1.0, 0.25], [1.0, 1.0], [1.0, 0.2]])
     torch.testing.assert_close(made[:, 0], expected)
+    balanced = tiny_settings({"replay": own | {"scale": "balanced"}}).replay
+    made = weights_of(replayed, torch.ones(4, 1), torch.tensor([0, 0, 0, 1]), balanced, 1.0)
+    expected = torch.tensor([[1.0, 0.5], [1.0, 0.25], [1.0, 1.0], [1.0, 0.2]])
+    torch.testing.assert_close(made[:, 0], expected)
 
 
 def test_tokens_of_a_unit_share_a_weight_in_a_whole_placement() -> None:
@@ -500,8 +504,9 @@ def test_groups_placed_by_themselves_are_placed_as_in_the_whole_batch() -> None:
     cases = [
         (m, "response") for m in ("mrtpo", "mrtpo_shuffled", "entropy", "cort", "gdpo", "oracle")
     ]
-    for method, scale in (*cases, ("mrtpo", "group")):
-        settings = tiny_settings({"train": {"method": method}, "replay": {"scale": scale}})
+    for method, scale in (*cases, ("mrtpo", "group"), ("mrtpo", "balanced")):
+        own = {"scale": scale, "normalise": "max"}
+        settings = tiny_settings({"train": {"method": method}, "replay": own})
         whole = assign(policy, prompts, rollouts, names, settings, MIX, spans=spans)
         for rows in (slice(0, 3), slice(3, 6)):
             part = assign(
