@@ -285,7 +285,7 @@ class Replay(Section):
     """δ, in the distance's unit: where the replay finds less, weights tend to 1."""
     normalise: NormaliseName = "max"
     """`mean`: Σw=T; `max`: w=d/max d; `l2`: Σw²=T."""
-    scale: Literal["response", "group", "balanced"] = "group"
+    scale: Literal["response", "group", "balanced"] = "balanced"
     """Over what weights are normalised. `response`: each by itself. `group`: all answers to a
     prompt, so that a distance weighs the same in those that pass and in those that fail.
     `balanced` (with `max`): tokens without a distance weigh the same in all of them, and the
@@ -301,7 +301,7 @@ class Replay(Section):
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Distances of distributions over the k likeliest tokens, the emitted one and the rest as one;
     null: over the whole vocabulary."""
-    contexts: Literal["leave_one_out", "add_one_in"] = "leave_one_out"
+    contexts: Literal["leave_one_out", "add_one_in"] = "add_one_in"
     """All information against all but one reward's, or one reward's against none."""
     policy: Literal["current", "start", "ema"] = "current"
     """Who replays: the policy that sampled, the frozen start, or an average of its weights."""

@@ -468,8 +468,8 @@ def test_both_forms_of_contexts_are_those_of_plain_rows(form: str) -> None:
 
 
 def test_the_default_weights_are_how_sure_it_is_which_replay_wrote_a_token() -> None:
-    """Everything told against everything but reward k's information, on the verdict's side, over
-    the largest distance of the group: what a new `Replay()` asks for, in loops of float64."""
+    """Reward k's information told against none, on the verdict's side; the rest alike in the group,
+    each response's peak near 1: what a new `Replay()` asks for, in loops of float64."""
     policy, prompts, rollouts, names = batch(2)
     made = assigned("mrtpo", mix=1.0, replay=Replay().model_dump())
     for k, name in enumerate(names):
@@ -485,15 +485,16 @@ def test_the_default_weights_are_how_sure_it_is_which_replay_wrote_a_token() -> 
                         policy, policy.prompt_ids(informed(prompts[b], chosen, names_told)),
                         rollouts[b].response_ids,
                     ).gather(1, picked)[:, 0].exp().tolist()
-                    for names_told in ({*names}, {*names} - {name})
+                    for names_told in ({name}, set[str]())
                 )  # fmt: skip
                 sign = 1 if made.credit_BK[b, k] > 0 else -1
                 found[b] = [
                     max(0.0, sign * (p - q) / (p + q)) for p, q in zip(told, untold, strict=True)
                 ]
             largest = max((d for row in found.values() for d in row), default=0.0)
+            rest = 0.05 / (largest + 0.05)
             for b, row in found.items():
-                expected = [(d + 0.05) / (largest + 0.05) for d in row]
+                expected = [rest + (1 - rest) * d / (max(row) + 0.05) for d in row]
                 got = made.weights_BKT[b, k, : len(row)].tolist()
                 assert got == pytest.approx(expected, abs=1e-4)
     assert made.replayed.live_BK.any()
