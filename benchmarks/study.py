@@ -13,8 +13,8 @@ already, from the same start and with the same settings, is not made again eithe
 can go on on another machine.
 
 Writes OUT/results.json (a row a run: task, method, seed, settings, steps and seconds to each
-threshold, areas, finals, curves), OUT/<task>.svg, and tables between the lines `<!-- study -->` and
-`<!-- /study -->` of `--page`, after each run.
+threshold, areas, finals, the main reward's curve), OUT/<task>.svg, and tables between the lines
+`<!-- study -->` and `<!-- /study -->` of `--page`, after each run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks.curves import DONE, branch, fill, record, stages
+from benchmarks.curves import DONE, branch, fill, stages
 from benchmarks.step import machine
 from benchmarks.study_figure import overview
 from benchmarks.study_table import area, page, steps_to
@@ -110,7 +110,6 @@ def final_runs(task: str, plan: dict[str, Any], rates: dict[str, float]) -> list
 
 def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
     """What a finished run says of its method."""
-    kept = record(folder, run.method, run.seed)
     history = pd.read_csv(folder / "reports/train/history.csv")
     metrics = json.loads((folder / "metrics/evaluate.json").read_text())
     seconds = json.loads((folder / DONE).read_text())["seconds"]
@@ -134,7 +133,6 @@ def row_of(run: Run, folder: Path, about: dict[str, Any]) -> dict[str, Any]:
         "response_length": round(float(history["response/length"].mean()), 3),
         "grad_norm": round(float(history["policy/grad_norm"].mean()), 4),
         "n_eff_share": round(float(history[spread].mean(axis=None)), 4) if spread else None,
-        "history": kept["history"], "evaluations": kept["evaluations"],
     }  # fmt: skip
 
 
