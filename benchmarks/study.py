@@ -3,6 +3,7 @@
     python -m benchmarks.study OUT                     everything that study.yaml names
     python -m benchmarks.study OUT --tasks tools --methods gdpo mrtpo
     python -m benchmarks.study OUT --smoke             a minute of each, to see that all of it works
+    python -m benchmarks.study OUT --plan benchmarks/ablations.yaml      one choice at a time
 
 On each task prompts and one warm start are made once. Each method is then trained with each of
 `rates` on `tuning_seeds`; the rate with the largest area under the main reward's training curve is
@@ -14,7 +15,7 @@ can go on on another machine.
 
 Writes OUT/results.json (a row a run: task, method, seed, settings, steps and seconds to each
 threshold, areas, finals, the main reward's curve), OUT/<task>.svg, and tables between the lines
-`<!-- study -->` and `<!-- /study -->` of `--page`, after each run.
+`<!-- PLAN -->` and `<!-- /PLAN -->` of `--page`, PLAN being the plan's name, after each run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ from benchmarks.study_table import area, page, steps_to
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.report.figures import save_svg
 
-MARKS = ("<!-- study -->", "<!-- /study -->")
 PLAN = Path(__file__).with_name("study.yaml")
 SMOKE = ["warmstart.steps=20", "train.steps=2", "train.evaluate_every=2", "train.warmup_steps=1",
          "data.train_prompts=400", "data.valid_prompts=100", "data.test_prompts=100",
@@ -74,6 +74,11 @@ def read_plan(path: Path, tasks: Sequence[str], methods: Sequence[str]) -> dict[
         if wanted:
             plan[key] = {name: plan[key][name] for name in wanted}
     return plan
+
+
+def marks(plan: Path) -> tuple[str, str]:
+    """The lines of a page between which a plan's tables stand."""
+    return f"<!-- {plan.stem} -->", f"<!-- /{plan.stem} -->"
 
 
 def tuning_runs(task: str, plan: dict[str, Any]) -> list[Run]:
@@ -225,7 +230,7 @@ def study(options: argparse.Namespace) -> None:
                 figure = overview(own.found["runs"], own.about, plan["figure"])
                 save_svg(figure, options.out / f"{own.task}.svg")
                 if options.page:
-                    fill(options.page, page(tasks), MARKS)
+                    fill(options.page, page(tasks), marks(options.plan))
 
         own.go(write)
 
@@ -239,11 +244,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     parser.add_argument("--tasks", nargs="+", default=[])
     parser.add_argument("--methods", nargs="+", default=[])
-    parser.add_argument("--work", type=Path, default=Path("runs/study"))
+    parser.add_argument("--work", type=Path, help="[runs/<the plan's name>]")
     parser.add_argument("--page", type=Path, help="Markdown page that holds the tables")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time [2]")
     parser.add_argument("--smoke", action="store_true", help="tiny runs, two seeds")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.work = options.work or Path("runs", options.plan.stem)
+    return options
 
 
 if __name__ == "__main__":

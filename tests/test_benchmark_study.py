@@ -49,8 +49,10 @@ def row(method: str, seed: int, main: float, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def test_every_setting_of_the_plan_is_one():
-    plan = read_plan(PLAN, (), ())
+@pytest.mark.parametrize("file", [PLAN, PLAN.with_name("ablations.yaml")], ids=lambda f: f.stem)
+def test_every_setting_of_a_plan_is_one(file: Path):
+    plan = read_plan(file, (), ())
+    assert set(plan["figure"]) <= plan["methods"].keys()
     for task, about in plan["tasks"].items():
         settings = with_overrides(load_settings(PARAMS), about["set"])
         for run in (*tuning_runs(task, plan), *final_runs(task, plan, dict.fromkeys(
