@@ -1,6 +1,8 @@
-"""How much signal a method's gradient holds, before any training: methods on the same batches.
+r"""How much signal a method's gradient holds, before any training: methods on the same batches.
 
     python -m benchmarks.gradients OUT --name text2sql --workspace DIR --page docs/study.md
+    python -m benchmarks.gradients OUT --name execution --workspace DIR \
+        --set "rewards.weights={format: 0.0, executability: 0.0}"
 
 A policy gradient is a mean over few responses and mostly noise. Credit on the right tokens should
 leave the expected gradient's direction alone and take noise away. Both can be measured at one
@@ -188,7 +190,7 @@ def measure(options: argparse.Namespace) -> None:
     out, page = options.out.resolve(), options.page and options.page.resolve()
     plan = read_variants(options.plan, options.variants)
     os.chdir(options.workspace)
-    base = load_settings()
+    base = with_overrides(load_settings(), options.set)
     variants = {name: with_overrides(base, changes) for name, changes in plan.items()}
     policy = starting_policy(base)
     task = get_task(base, paths.PROMPTS)
@@ -211,7 +213,7 @@ def measure(options: argparse.Namespace) -> None:
     out.mkdir(parents=True, exist_ok=True)
     about = {
         "task": base.task, "batches": options.batches, "prompts": PROMPTS,
-        "group_size": base.sampling.group_size, "variants": plan,
+        "group_size": base.sampling.group_size, "set": options.set, "variants": plan,
     }  # fmt: skip
     (out / f"{options.name}.json").write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
     text = table(rows, RIVAL, KNOWN)
@@ -231,6 +233,8 @@ def main() -> None:
                         help="a folder with params.yaml, prompts and a warm start")  # fmt: skip
     parser.add_argument("--plan", type=Path, default=PLAN, help="variants: their settings")
     parser.add_argument("--variants", nargs="+", default=[])
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE",
+                        help="settings of every variant, before the plan's")  # fmt: skip
     parser.add_argument("--batches", type=int, default=128)
     parser.add_argument("--page", type=Path, help="Markdown page that holds the table")
     options = parser.parse_args()
