@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,7 +171,7 @@ def assign(
     *,
     step: int = 0,
     rows: slice = slice(None),
-    spans: Callable[[Prompt, str], Spans] | None = None,
+    spans: Callable[[Prompt, str, Collection[str]], Spans] | None = None,
 ) -> Credit:
     """Token advantages of a batch under `train.method`; those of `rows`, whole groups. The method
     `oracle` needs the task's `spans`."""
@@ -181,16 +181,20 @@ def assign(
     credit_BK = methods.credit(
         settings, table.rewards_BK, table.present_BK, table.group_B, table.weight_K
     )
+    verdict_BK = verdict(credit_BK, table)[rows]
     known = None
     if METHODS[settings.train.method].spread == "oracle":
         if spans is None:
             raise ValueError("train.method: oracle: needs the task's spans")
-        pairs = zip(prompts[rows], rollouts[rows], strict=True)
-        known = [spans(prompt, rollout.text) for prompt, rollout in pairs]
+        known = []
+        for prompt, rollout, above_K in zip(
+            prompts[rows], rollouts[rows], (verdict_BK > 0).tolist(), strict=True
+        ):
+            praised = {name for name, above in zip(table.names, above_K, strict=True) if above}
+            known.append(spans(prompt, rollout.text, praised))
     placed = place(
-        replayer, prompts[rows], rollouts[rows], table.names, credit_BK[rows],
-        verdict(credit_BK, table)[rows], table.group_B[rows], settings, step=step, mix=mix,
-        spans=known,
+        replayer, prompts[rows], rollouts[rows], table.names, credit_BK[rows], verdict_BK,
+        table.group_B[rows], settings, step=step, mix=mix, spans=known,
     )  # fmt: skip
     return Credit(table, credit_BK, placed.weights_BKT, placed.mask_BT, placed.replayed, rows)
 

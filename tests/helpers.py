@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -163,7 +163,9 @@ class Letters:
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         return [Part("head", 0, min(4, len(response)))]
 
-    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+    def spans(
+        self, prompt: Prompt, response: str, praised: Collection[str] = ()
+    ) -> dict[str, list[tuple[int, int]]]:
         beyond = [(i, i + 1) for i, c in enumerate(response) if not c.isascii()]
         return {"letter": [(0, min(4, len(response)))], "plain": beyond}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -57,7 +57,9 @@ def batch(count: int) -> tuple[Policy, list[Prompt], list[Rollout], tuple[str, .
     return policy, [p for p in prompts for _ in range(3)], rollouts, names
 
 
-def spans(asked: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+def spans(
+    asked: Prompt, response: str, praised: Collection[str] = ()
+) -> dict[str, list[tuple[int, int]]]:
     """What the fake task knows, and of rewards that it does not have, a character each."""
     return Letters().spans(asked, response) | {f"r{k}": [(k, k + 1)] for k in range(16)}
 

@@ -7,7 +7,7 @@ records.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -95,9 +95,15 @@ class Task(Protocol):
         """Named, non-overlapping parts of a response, in order; gaps belong to no part."""
         ...
 
-    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+    def spans(
+        self, prompt: Prompt, response: str, praised: Collection[str] = ()
+    ) -> dict[str, list[tuple[int, int]]]:
         """By reward, the characters `start:end` of a response that it is about, for the method
-        `oracle`; one past the last character stands for the end token. Never raises."""
+        `oracle`; one past the last character stands for the end token. Never raises.
+
+        Of a response that fails, these are its faults; of a reward in `praised`, which is a grade
+        and gives this response, faults and all, a positive advantage, what is right.
+        """
         ...
 
     def answer(self, response: str) -> str:

@@ -8,7 +8,7 @@ does not have are `absent`: they count in no mean and give no credit. Beside the
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mrtpo.config import Settings
@@ -99,7 +99,9 @@ class Instruct:
         return [Part("constraints", a, min(b, len(response))) for a, b in merged(found)
                 if a < len(response)]  # fmt: skip
 
-    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+    def spans(
+        self, prompt: Prompt, response: str, praised: Collection[str] = ()
+    ) -> dict[str, list[tuple[int, int]]]:
         found = {}
         for each in constraints_of(prompt):
             spans = constraints.spans(each.constraint.id, each.constraint.arguments, response) or []

@@ -8,7 +8,7 @@ leaves what depends on its result without a value (`rewards.on_timeout`).
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mrtpo.config import Settings
@@ -82,7 +82,9 @@ class TextToSQL:
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         return response_parts(response)
 
-    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+    def spans(
+        self, prompt: Prompt, response: str, praised: Collection[str] = ()
+    ) -> dict[str, list[tuple[int, int]]]:
         job = self._job(prompt, response)
         if (outcome := self._latest.get(job)) is None:
             (outcome,) = self.verifier.run([job])

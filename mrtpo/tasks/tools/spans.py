@@ -5,16 +5,20 @@ response text, for figures. `responsible_spans` is what the method `oracle` give
 
     format       the tags; if malformed, the first character that deviates from the layout, tags
                  that the layout has no place for, and what stands around it
-    correctness  names, keys and values; if a call is wrong, the name, the key or the value that
-                 differs, the end of a call that lacks an argument, the end of the calls if one is
-                 missing
+    correctness  the tags of calls, names, keys and values; if a call is wrong, the name, the key or
+                 the value that differs, the end of a call that lacks an argument, the end of the
+                 calls if one is missing; where the tags are missing, so that nothing is read as a
+                 call, their place
+
+Correctness is a grade: of two responses with faults one may be above its group's mean. What it is
+then praised for is all that is right in it, not its fault.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from mrtpo.tasks.base import Part
@@ -155,12 +159,15 @@ def _inside(first: int, last: int) -> Span:
     return (first + 1, last - 1) if last - first > 2 else (first, last)
 
 
-def responsible_spans(response: str, reference: str) -> dict[str, list[Span]]:
+def responsible_spans(
+    response: str, reference: str, praised: Collection[str] = ()
+) -> dict[str, list[Span]]:
     """Characters that format and correctness are about. A position at the text's end stands for
-    the token that ends the response. Correctness has none where the reference has no calls."""
+    the token that ends the response. Correctness has none where the reference has no calls; what is
+    right, where it is in `praised`."""
     spans = {"format": format_spans(response, reference)}
     if truth := reference_calls(reference):
-        spans["correctness"] = correctness_spans(response, truth)
+        spans["correctness"] = correctness_spans(response, truth, "correctness" in praised)
     return spans
 
 
@@ -203,11 +210,23 @@ def deviation(response: str, name: Layout) -> int | None:
     return None if position == end else position
 
 
-def correctness_spans(response: str, truth: Sequence[Call]) -> list[Span]:
-    """As the module says. Where calls cannot be read: the lines that are none, or the end."""
+def correctness_spans(response: str, truth: Sequence[Call], praised: bool = False) -> list[Span]:
+    """As the module says: what is wrong; what is right, if nothing is wrong or it is `praised`."""
+    wrong = fault_spans(response, truth)
+    if wrong and not praised:
+        return wrong
+    right = [span for span in decision_spans(response) if span not in wrong]
+    return right or wrong
+
+
+def fault_spans(response: str, truth: Sequence[Call]) -> list[Span]:
+    """What is wrong with the calls of a response; nothing if they are right."""
+    if calls_span(response) is None:
+        return [untagged(response)]
     region = calls_region(response)
-    if region is None or region[0] == region[1]:
-        return [(len(response), len(response) + 1)]
+    assert region is not None
+    if region[0] == region[1]:
+        return [(region[1], region[1] + 1)]
     given = parse_calls(response)
     written = written_calls(response, *region)
     if given is None or len(given) != len(written):
@@ -220,14 +239,30 @@ def correctness_spans(response: str, truth: Sequence[Call]) -> list[Span]:
     spans += [w.name or (w.end, w.end + 1) for i, w in enumerate(written) if i not in pairs]
     if len(given) < len(truth):
         spans.append((region[1], region[1] + 1))
-    if not spans:  # all is right
-        spans = [
-            span
-            for call in written
-            for span in (call.name, *call.keys.values(), *call.values.values())
-            if span is not None
-        ]
     return sorted(set(spans))
+
+
+def decision_spans(response: str) -> list[Span]:
+    """The tags of calls that stand, names, keys and values, in order."""
+    begin, region = body_start(response), calls_region(response)
+    spans = [m.span() for m in re.finditer("</?tool_call>", response) if m.start() >= begin]
+    for call in written_calls(response, *region) if region else ():
+        own = (call.name, *call.keys.values(), *call.values.values())
+        spans += [span for span in own if span is not None]
+    return sorted(set(spans))
+
+
+def untagged(response: str) -> Span:
+    """Where a response without calls between tags should have had the first that it lacks: at the
+    calls that stand without it, behind those that are not closed, else at the tag of an answer in
+    text, else at the end."""
+    region = calls_region(response)
+    if region is not None:
+        if "<tool_call>" in response[: region[0]]:
+            return region[1], region[1] + 1
+        return region[0], region[0] + 1
+    at = response.find("<response>", body_start(response))
+    return (at, at + len("<response>")) if at >= 0 else (len(response), len(response) + 1)
 
 
 def unreadable_lines(response: str, start: int, end: int) -> list[Span]:

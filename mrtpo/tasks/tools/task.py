@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from mrtpo.config import Settings
@@ -81,9 +81,11 @@ class Tools:
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         return spans.response_parts(response)
 
-    def spans(self, prompt: Prompt, response: str) -> dict[str, list[tuple[int, int]]]:
+    def spans(
+        self, prompt: Prompt, response: str, praised: Collection[str] = ()
+    ) -> dict[str, list[tuple[int, int]]]:
         try:
-            return spans.responsible_spans(response, prompt.reference)
+            return spans.responsible_spans(response, prompt.reference, praised)
         except ValueError:  # a reference that cannot be read, as `verify` says
             return {"format": spans.format_spans(response, prompt.reference)}
 

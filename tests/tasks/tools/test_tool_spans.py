@@ -137,11 +137,40 @@ def test_only_what_is_malformed_deviates(reference: str) -> None:
 # Correctness
 
 
-def test_right_calls_owe_it_to_names_keys_and_values() -> None:
-    assert wrong(CALLS) == [
-        "news", "page", "1", "topic", '"tea"', "tags", '["a", "b"]', "by", '{"name": "Ann"}',
-        "stop",
-    ]  # fmt: skip
+RIGHT = [
+    "<tool_call>", "news", "page", "1", "topic", '"tea"', "tags", '["a", "b"]', "by",
+    '{"name": "Ann"}', "stop", "</tool_call>",
+]  # fmt: skip
+
+
+def test_right_calls_owe_it_to_their_tags_names_keys_and_values() -> None:
+    assert wrong(CALLS) == RIGHT
+
+
+@pytest.mark.parametrize(
+    ("response", "lacks"),
+    [
+        (CALLS, []),
+        (with_arguments(page=2), ["1"]),
+        (with_arguments(topic=..., page=2), ["1", "topic", '"tea"']),
+        (with_arguments(name="olds"), ["news"]),
+        (CALLS.replace("\n</tool_call>", ""), ["</tool_call>"]),
+        (CALLS.replace("<tool_call>\n", ""), ["<tool_call>"]),
+    ],
+)
+def test_calls_with_a_fault_that_are_praised_owe_it_to_what_is_right(
+    response: str, lacks: list[str]
+) -> None:
+    """A grade above the group's mean must not teach the fault."""
+    found = texts(response, correctness_spans(response, [NEWS, STOP], praised=True))
+    assert found == [text for text in RIGHT if text not in lacks]
+    both = responsible_spans(response, CALLS, praised=["correctness"])
+    assert texts(response, both["correctness"]) == found
+    assert both["format"] == format_spans(response, CALLS)
+
+
+def test_an_answer_that_is_praised_for_nothing_right_has_its_fault_all_the_same() -> None:
+    assert correctness_spans("I cannot.", [NEWS], praised=True) == [(9, 10)]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +188,11 @@ def test_right_calls_owe_it_to_names_keys_and_values() -> None:
         (render([STOP], "", "So."), ["<"]),
         (render([NEWS, STOP, STOP], "", "So."), ["stop"]),
         (CALLS.replace("{", "[", 1), [CALLS.replace("{", "[", 1).split("\n")[2]]),
-        (f"<tool_call>\n{json.dumps({'name': 'stop'})}", ['{"name": "stop"}']),
+        (f"<tool_call>\n{json.dumps({'name': 'stop'})}\n</tool_call>", ['{"name": "stop"}']),
+        # Without its tags nothing is a call, right as it may be.
+        (CALLS.replace("\n</tool_call>", ""), [""]),
+        (CALLS.replace("<tool_call>\n", ""), ["{"]),
+        (TEXT, ["<response>"]),
         ("I cannot.", [""]),
     ],
 )
