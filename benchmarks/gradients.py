@@ -102,7 +102,7 @@ def gradients(
         with torch.no_grad():
             credit = assign(
                 policy, prompts, rollouts, task.reward_names, settings, mix_at(settings, 0),
-                spans=getattr(task, "spans", None),
+                spans=task.spans,
             )  # fmt: skip
         temperature = settings.sampling.temperature
         logps_BT = chosen_logps(policy, hidden_BTD, ids_BT, mask_BT, temperature)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.study_table import RIVAL, WINDOW, interval, paired, trailing
+from benchmarks.study_table import (
+    RIVAL,
+    WINDOW,
+    interval,
+    main_area,
+    methods_of,
+    paired,
+    trailing,
+)
 from mrtpo.report.curve_figures import METHOD_COLOURS, OTHER_COLOURS
 from mrtpo.report.figures import FAINT, INK, STYLE, new_figure
 
@@ -22,7 +31,7 @@ def overview(rows: Sequence[Row], about: Mapping[str, Any], drawn: Sequence[str]
     """Left: the main reward of the methods in `drawn`, mean of `WINDOW` training steps, median and
     quartiles over seeds, with the task's thresholds. Right: of every method with a run, area minus
     GDPO's: a dot a seed, mean and 95 % bootstrap interval where three seeds are paired."""
-    methods = list(dict.fromkeys(row["method"] for row in rows))
+    methods = methods_of(rows)
     shown = [method for method in drawn if method in methods]
     with matplotlib.rc_context(STYLE):
         figure = new_figure(SIZE)
@@ -54,11 +63,11 @@ def _curve(axes: Axes, runs: Sequence[Sequence[float]], method: str, tint: str) 
 
 def _differences(axes: Axes, rows: Sequence[Row], methods: Sequence[str]) -> None:
     for at, method in enumerate(methods):
-        found = paired(rows, method, lambda row: float(row["main_area"]))
+        found = paired(rows, method, main_area)
         axes.scatter(found, [at] * len(found), s=10, color=FAINT, linewidths=0)
         if bounds := interval(found):
             axes.hlines(at, *bounds, color=INK, lw=1.4)
-            axes.scatter([sum(found) / len(found)], [at], s=20, color=INK, zorder=3)
+            axes.scatter([statistics.fmean(found)], [at], s=20, color=INK, zorder=3)
     axes.axvline(0, color=FAINT, lw=0.8)
     axes.set_yticks(range(len(methods)), methods)
     axes.set_ylim(len(methods) - 0.4, -0.6)

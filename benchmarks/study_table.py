@@ -33,6 +33,15 @@ def area(values: pd.Series) -> float:
     return float(values.mean())
 
 
+def methods_of(rows: Sequence[Row]) -> list[str]:
+    """The methods of runs, in the order of the first run of each."""
+    return list(dict.fromkeys(row["method"] for row in rows))
+
+
+def main_area(row: Row) -> float:
+    return float(row["main_area"])
+
+
 def paired(rows: Sequence[Row], method: str, of: Callable[[Row], float | None]) -> list[float]:
     """Differences to GDPO of the seeds that both have a value for."""
     sides: list[dict[int, float]] = []
@@ -99,14 +108,11 @@ def method_table(found: Mapping[str, Any]) -> list[str]:
             f"− {RIVAL} [95 %]", f"test {main}, sampled", f"− {RIVAL} [95 %]",
             "length", "gradient norm", "N_eff/T"]  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for method in dict.fromkeys(row["method"] for row in rows):
+    for method in methods_of(rows):
         own = [row for row in rows if row["method"] == method]
 
         def tested(row: Row) -> float:
             return float(row["test"][f"sampled/{main}"])
-
-        def over(row: Row) -> float:
-            return float(row["main_area"])
 
         spread = [row["n_eff_share"] for row in own if row["n_eff_share"] is not None]
         lines.append(
@@ -114,7 +120,7 @@ def method_table(found: Mapping[str, Any]) -> list[str]:
                 method, str(len(own)), f"{own[0]['rate']:g}",
                 *(_reached([row["steps_to"][t] for row in own]) for t in thresholds),
                 _overtaken(rows, method),
-                _quartiles([over(row) for row in own]), _difference(rows, method, over),
+                _quartiles([main_area(row) for row in own]), _difference(rows, method, main_area),
                 _quartiles([tested(row) for row in own]), _difference(rows, method, tested),
                 f"{statistics.median(row['response_length'] for row in own):.1f}",
                 f"{statistics.median(row['grad_norm'] for row in own):.2f}",

@@ -141,12 +141,12 @@ def token_weights(
         scale_B1 = 1.0 / largest_B1
     else:
         raise ValueError(f"unknown normalisation {normalise!r}; known: mean, max, l2")
-    weights_BT = torch.where(largest_B1 > 0, raised_BT * scale_B1, real_BT)
+    scaled_BT = raised_BT * scale_B1
     if balanced:
         rest_B1 = floor * scale_B1
-        above_BT = torch.where(own_B1 > 0, distance_BT / own_B1, 0.0)
-        both_BT = (rest_B1 + (1.0 - rest_B1) * above_BT) * real_BT
-        weights_BT = torch.where(largest_B1 > 0, both_BT, real_BT)
+        peak_BT = torch.where(own_B1 > 0, distance_BT / own_B1, 0.0)
+        scaled_BT = (rest_B1 + (1.0 - rest_B1) * peak_BT) * real_BT
+    weights_BT = torch.where(largest_B1 > 0, scaled_BT, real_BT)
     if cap is not None:
         weights_BT = capped(weights_BT, mask_BT, cap)
     return ((1.0 - mix) + mix * weights_BT) * real_BT

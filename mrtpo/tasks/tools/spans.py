@@ -221,10 +221,9 @@ def correctness_spans(response: str, truth: Sequence[Call], praised: bool = Fals
 
 def fault_spans(response: str, truth: Sequence[Call]) -> list[Span]:
     """What is wrong with the calls of a response; nothing if they are right."""
-    if calls_span(response) is None:
+    region = calls_span(response)
+    if region is None:
         return [untagged(response)]
-    region = calls_region(response)
-    assert region is not None
     if region[0] == region[1]:
         return [(region[1], region[1] + 1)]
     given = parse_calls(response)
