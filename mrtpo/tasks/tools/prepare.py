@@ -34,7 +34,12 @@ def prepare(settings: Settings) -> Prepared:
     counts: Counter[str] = Counter()
     generated = data.source == "synthetic"
     if generated:
-        pools = {s: synthetic.make_examples(s, wanted(data, s), settings.seed) for s in SPLITS}
+        pools = {
+            split: synthetic.make_examples(
+                split, wanted(data, split), settings.seed, calls_only=data.requests == "calls"
+            )
+            for split in SPLITS
+        }
     else:
         pools = _read(settings, counts)
     measure, most = size_and_bound(settings)
@@ -63,7 +68,7 @@ def prepare(settings: Settings) -> Prepared:
         data.max_prompt_chars if data.max_prompt_tokens is None else None,
         unseen_sources=generated, reference_runs=False, text=("question", "prompt", "reference"),
         max_prompt_tokens=data.max_prompt_tokens, allowed=dict.fromkeys(FAULTS, ("",)),
-        smallest_kind=0.04 if generated else None, largest_kind=0.3 if generated else None,
+        smallest_kind=0.04 if generated else None, largest_kind=0.35 if generated else None,
     )  # fmt: skip
     return Prepared(prompts, rows, limits, dict(counts))
 

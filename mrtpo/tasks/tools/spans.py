@@ -10,6 +10,10 @@ response text, for figures. `responsible_spans` is what the method `oracle` give
                  calls if one is missing; where the tags are missing, so that nothing is read as a
                  call, their place
 
+A thought decides what follows it. Of an answer in text in place of calls, or the reverse, both
+rewards are about the whole thought too; and correctness about the tools that it names, where they
+are called, or about the place behind them where another should have been named.
+
 Correctness is a grade: of two responses with faults one may be above its group's mean. What it is
 then praised for is all that is right in it, not its fault.
 """
@@ -171,12 +175,38 @@ def responsible_spans(
     return spans
 
 
+def thought_span(response: str) -> Span | None:
+    """The thought without its tags and the space around it; None if there is none."""
+    opened = response.find("<think>")
+    if opened < 0:
+        return None
+    first = opened + len("<think>")
+    after = _TAG.search(response, first)
+    last = after.start() if after else len(response)
+    text = response[first:last]
+    start = first + len(text) - len(text.lstrip())
+    return (start, start + len(text.strip())) if text.strip() else None
+
+
+def named_in_thought(response: str, names: Collection[str]) -> list[Span]:
+    """Where the thought names tools."""
+    span = thought_span(response)
+    if span is None or not names:
+        return []
+    any_name = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
+    found = re.compile(rf"(?<!\w)(?:{any_name})(?!\w)").finditer(response, *span)
+    return [match.span() for match in found]
+
+
 def format_spans(response: str, reference: str) -> list[Span]:
     name = layout(reference)
     if format_ok(response, reference):
         return [m.span() for m in _TAG.finditer(response) if m.group() in layout_tags(name)]
     wanted = layout_tags(name)
     spans: list[Span] = []
+    called = calls_region(response) is not None
+    if (name == "text" and called) or (name == "calls" and not called):
+        spans += filter(None, [thought_span(response)])
     seen: set[str] = set()
     for match in _TAG.finditer(response):
         if match.group() not in wanted or match.group() in seen:
@@ -223,7 +253,8 @@ def fault_spans(response: str, truth: Sequence[Call]) -> list[Span]:
     """What is wrong with the calls of a response; nothing if they are right."""
     region = calls_span(response)
     if region is None:
-        return [untagged(response)]
+        thought = thought_span(response) if calls_region(response) is None else None
+        return [thought, untagged(response)] if thought else [untagged(response)]
     if region[0] == region[1]:
         return [(region[1], region[1] + 1)]
     given = parse_calls(response)
@@ -236,19 +267,28 @@ def fault_spans(response: str, truth: Sequence[Call]) -> list[Span]:
         if i is not None:
             spans += _differences(call, given[i], written[i])
     spans += [w.name or (w.end, w.end + 1) for i, w in enumerate(written) if i not in pairs]
+    wanted, names = {call.name for call in truth}, {call.name for call in given}
+    spans += named_in_thought(response, names - wanted)
     if len(given) < len(truth):
         spans.append((region[1], region[1] + 1))
+        named = named_in_thought(response, wanted)
+        if named and wanted - {response[start:end] for start, end in named}:
+            spans.append((named[-1][1], named[-1][1] + 1))
     return sorted(set(spans))
 
 
 def decision_spans(response: str) -> list[Span]:
-    """The tags of calls that stand, names, keys and values, in order."""
+    """The tags of calls that stand, names, keys and values, and the names in the thought, in
+    order."""
     begin, region = body_start(response), calls_region(response)
     spans = [m.span() for m in re.finditer("</?tool_call>", response) if m.start() >= begin]
+    names = set()
     for call in written_calls(response, *region) if region else ():
         own = (call.name, *call.keys.values(), *call.values.values())
         spans += [span for span in own if span is not None]
-    return sorted(set(spans))
+        if call.name:
+            names.add(response[slice(*call.name)])
+    return sorted({*spans, *named_in_thought(response, names)})
 
 
 def untagged(response: str) -> Span:

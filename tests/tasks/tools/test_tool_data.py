@@ -41,6 +41,21 @@ def test_kinds_have_their_shares_and_requests_are_distinct() -> None:
     assert len({example.turns[0].content for example in EXAMPLES}) == 300
 
 
+def test_requests_may_be_calls_alone_in_the_same_shares() -> None:
+    counts = Counter(example.kind for example in make_examples("train", 160, 0, calls_only=True))
+    assert counts == {
+        kind: 2 * share for kind, share in SHARES.items() if kind not in ("irrelevant", "missing")
+    }
+    settings = settings_from({"task": "tools", "data": {"requests": "calls"}})
+    prepared = get_task(settings, Path("nowhere")).prepare()
+    rows = [row for row in prepared.rows if row["split"] == "train"]
+    assert len(rows) == 4000
+    assert all("<tool_call>" in row["reference"] for row in prepared.rows)
+    shares = [n / len(rows) for n in Counter(row["kind"] for row in rows).values()]
+    assert prepared.limits.smallest_kind <= min(shares)
+    assert max(shares) <= prepared.limits.largest_kind
+
+
 def test_every_call_fits_the_tools_that_are_shown() -> None:
     for example in EXAMPLES:
         tools = {tool.name: tool for tool in example.tools}

@@ -108,7 +108,8 @@ def test_a_well_formed_answer_owes_its_format_to_the_tags() -> None:
         (CALLS + "\n<response> Done. </response>", ["\n", "<response>", "</response>"]),
         (CALLS.replace("\n</tool_call>", ""), [""]),
         ("Sure. " + CALLS, ["S"]),
-        (TEXT, ["<response>", "</response>"]),
+        (TEXT, ["Hm.", "<response>", "</response>"]),
+        (TEXT.replace("<response> ", ""), ["Hm.", "N", "</response>"]),
     ],
 )
 def test_a_malformed_answer_is_blamed_where_it_deviates(response: str, blamed: list[str]) -> None:
@@ -192,12 +193,55 @@ def test_an_answer_that_is_praised_for_nothing_right_has_its_fault_all_the_same(
         # Without its tags nothing is a call, right as it may be.
         (CALLS.replace("\n</tool_call>", ""), [""]),
         (CALLS.replace("<tool_call>\n", ""), ["{"]),
-        (TEXT, ["<response>"]),
+        (TEXT, ["Hm.", "<response>"]),
         ("I cannot.", [""]),
+        ("<think> No call. </think> I cannot.", ["No call.", ""]),
     ],
 )
 def test_a_wrong_call_is_blamed_where_it_differs(response: str, blamed: list[str]) -> None:
     assert wrong(response) == blamed
+
+
+# A thought decides what follows it
+
+
+def test_a_call_in_place_of_text_is_decided_in_the_thought() -> None:
+    found = texts(CALLS, format_spans(CALLS, TEXT))
+    assert found == ["So.", "<tool_call>", "</tool_call>"]
+    assert "So." not in texts(CALLS, format_spans(CALLS, CALLS))
+    assert "So." not in texts("Sure. " + CALLS, format_spans("Sure. " + CALLS, CALLS))
+
+
+def test_a_tool_is_chosen_where_the_thought_names_it() -> None:
+    thought = "I use `news`, then `stop`, not `newsletter`."
+    right = render([NEWS, STOP], "", thought)
+    assert wrong(right) == ["news", "stop", *RIGHT]
+    other = render([Call("olds", NEWS.arguments), STOP], "", "First `olds`, then `stop`.")
+    assert wrong(other) == ["olds", "olds"]
+    praised = texts(other, correctness_spans(other, [NEWS, STOP], praised=True))
+    assert praised[:2] == ["stop", "<tool_call>"]
+    assert "olds" not in praised
+    assert wrong(render([NEWS, STOP], "", "Not `olds`.")) == RIGHT  # it is not called
+
+
+def test_a_call_that_is_missing_was_left_out_of_the_thought_where_that_names_tools() -> None:
+    response = render([NEWS], "", "I use `news`.")
+    after = response.index("`.")
+    assert correctness_spans(response, [NEWS, STOP])[0] == (after, after + 1)
+    for thought in ("I use `news` and `stop`.", "So."):
+        (only,) = correctness_spans(render([NEWS], "", thought), [NEWS, STOP])
+        assert only[0] > len(thought)
+    twice = render([NEWS], "", "I use `news`.")
+    assert len(correctness_spans(twice, [NEWS, NEWS])) == 1
+
+
+def test_a_name_that_a_pattern_would_read_otherwise_is_found_as_it_stands() -> None:
+    odd = Call("a.b(c|d", {})
+    assert wrong_of(render([odd], "", "I use `a.b(c|d`, not axb."), [odd]).count("a.b(c|d") == 2
+
+
+def wrong_of(response: str, truth: list[Call]) -> list[str]:
+    return texts(response, correctness_spans(response, truth))
 
 
 def test_calls_are_paired_as_the_reward_pairs_them() -> None:
