@@ -102,7 +102,7 @@ def speeds(
 
 def embedded() -> Iterator[tuple[Constraint, str]]:
     """Constraints of the embedded task, each with a text that keeps it."""
-    rules, text = synthetic.drawn(len(synthetic.NAMES), random.Random(0))
+    rules, text = synthetic.drawn(synthetic.LINES, random.Random(0))
     for rule in rules.values():
         yield rule, text
 

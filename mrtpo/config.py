@@ -142,6 +142,9 @@ class Data(Section):
     """Fewest constraints that a prompt gets (`task: instruct`: synthetic, composed)."""
     most_constraints: Annotated[int, Field(ge=1, le=12)] = 12
     """Most constraints that a prompt gets (`task: instruct`: synthetic, composed)."""
+    lines: Annotated[int, Field(ge=2, le=24)] = 12
+    """Numbered lines of an answer, of which each may have one constraint (`task: instruct`,
+    synthetic)."""
     max_prompt_chars: Count = 6000
     """A longer prompt is reduced step by step, each counted (see docs/data.md); one that stays too
     long fails validation (synthetic) or is dropped and counted."""
@@ -488,6 +491,9 @@ class Settings(Section):
             raise ValueError("data.source: composed needs data.path, the prompts to compose onto")
         if self.data.fewest_constraints > self.data.most_constraints:
             raise ValueError("data.fewest_constraints must not exceed data.most_constraints")
+        embedded = self.task == "instruct" and source == "synthetic"
+        if embedded and self.data.most_constraints > self.data.lines:
+            raise ValueError("data.most_constraints must not exceed data.lines: a line has one")
         if self.data.prompt == "chat" and self.task != "tools":
             raise ValueError("data.prompt: chat needs task tools")
         if self.data.source == "synthetic" and self.data.path is not None:

@@ -84,7 +84,7 @@ def _generated(settings: Settings) -> dict[str, Iterator[Made]]:
         row = 0
         while True:
             few, many = settings.data.fewest_constraints, settings.data.most_constraints
-            rules, text = synthetic.drawn(rng.randint(few, many), rng)
+            rules, text = synthetic.drawn(rng.randint(few, many), rng, settings.data.lines)
             names, constraints = list(rules), list(rules.values())
             lines = [sentence(c.id, c.arguments) for c in constraints]
             key = "\n".join(sorted(lines))

@@ -1,7 +1,7 @@
 """The embedded instruction data: free text in numbered lines, and up to 12 constraints on it.
 
-A text has 12 lines of 2 to 4 words, drawn at random, so that wherever no constraint speaks anything
-goes:
+A text has `data.lines` lines of 2 to 4 words, drawn at random, so that wherever no constraint
+speaks anything goes:
 
     01 stone the river
     02) OWL of glass
@@ -24,17 +24,11 @@ from mrtpo.verifiers.constraints.local import BULLETS
 
 PREFIX = "local:"
 LINES, LENGTHS = 12, (2, 3, 4)
-NAMES = tuple(f"line_{number}" for number in range(1, LINES + 1))
 COMMON = ("and", "the", "of", "to")
 PLAIN = (
     "bird", "boat", "bread", "cloud", "door", "field", "flame", "garden", "glass", "gold", "hill",
     "honey", "lamp", "leaf", "moon", "ocean", "owl", "pearl", "rain", "river", "stone", "storm",
     "tree", "winter",
-)  # fmt: skip
-# Kept whole by the small decoder's tokenizer, and the same in a rule as in a text.
-TOKENS = (
-    *(f" {word}" for plain in (*COMMON, *PLAIN) for word in (plain, plain.upper())),
-    *BULLETS, *(f"{number:02}" for number in range(1, LINES + 1)),
 )  # fmt: skip
 SHARE_COMMON = 0.32
 SHARE_CAPITALS = 0.1
@@ -44,11 +38,22 @@ Rules = Mapping[str, Constraint]
 """A prompt's constraints by reward."""
 
 
-def drawn(count: int, rng: random.Random) -> tuple[dict[str, Constraint], str]:
+def names_of(lines: int = LINES) -> tuple[str, ...]:
+    """The rewards of a text with so many lines."""
+    return tuple(f"line_{number}" for number in range(1, lines + 1))
+
+
+def tokens_of(lines: int = LINES) -> tuple[str, ...]:
+    """Kept whole by the small decoder's tokenizer, and the same in a rule as in a text."""
+    words = (f" {word}" for plain in (*COMMON, *PLAIN) for word in (plain, plain.upper()))
+    return *words, *BULLETS, *(f"{number:02}" for number in range(1, lines + 1))
+
+
+def drawn(count: int, rng: random.Random, lines: int = LINES) -> tuple[dict[str, Constraint], str]:
     """`count` constraints by reward, in a random order, and a text that keeps them."""
     words = rng.sample(PLAIN, count)
     rules = {}
-    for name, word in zip(rng.sample(NAMES, count), words, strict=True):
+    for name, word in zip(rng.sample(names_of(lines), count), words, strict=True):
         line = int(name.removeprefix("line_"))
         match rng.choice(("small", "capitals", "bullet")):
             case "bullet":
@@ -58,16 +63,20 @@ def drawn(count: int, rng: random.Random) -> tuple[dict[str, Constraint], str]:
             case _:
                 kind, given = "first_word", {"word": word}
         rules[name] = constraint(PREFIX + kind, {"line": line, **given})
-    return rules, written(rules, frozenset(rules), frozenset(), rng)
+    return rules, written(rules, frozenset(rules), frozenset(), rng, lines)
 
 
 def written(
-    rules: Rules, kept: Collection[str], broken: Collection[str], rng: random.Random
+    rules: Rules,
+    kept: Collection[str],
+    broken: Collection[str],
+    rng: random.Random,
+    lines: int = LINES,
 ) -> str:
     """A random text that keeps the constraints named in `kept` and breaks those in `broken`; the
     others it keeps or breaks as it happens."""
-    lines = []
-    for number, name in enumerate(NAMES, start=1):
+    text = []
+    for number, name in enumerate(names_of(lines), start=1):
         while True:
             line = _line(rules[name].arguments if name in kept else {}, rng)
             if (
@@ -77,8 +86,8 @@ def written(
                 ).passed
             ):
                 break
-        lines.append(f"{number:02}{line}")
-    return "\n".join(lines)
+        text.append(f"{number:02}{line}")
+    return "\n".join(text)
 
 
 def _line(asked: Mapping[str, Any], rng: random.Random) -> str:

@@ -21,7 +21,7 @@ from mrtpo.verifiers import constraints
 from mrtpo.verifiers.constraints.kinds import merged
 from mrtpo.verifiers.constraints.verifier import ConstraintVerifier
 
-NOISE = dict.fromkeys(synthetic.NAMES, 0.45)
+NOISE = 0.45
 
 
 class Instruct:
@@ -33,9 +33,10 @@ class Instruct:
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings, self.folder = settings, folder
         self.embedded = settings.data.source == "synthetic"
-        self.reward_names = synthetic.NAMES if self.embedded else SLOTS
-        self.words = synthetic.TOKENS if self.embedded else ()
-        self.noise = NOISE if self.embedded else {}
+        lines = settings.data.lines
+        self.reward_names = synthetic.names_of(lines) if self.embedded else SLOTS
+        self.words = synthetic.tokens_of(lines) if self.embedded else ()
+        self.noise = dict.fromkeys(self.reward_names, NOISE) if self.embedded else {}
         self._verifier: ConstraintVerifier | None = None
 
     @property
@@ -90,7 +91,8 @@ class Instruct:
         heard = [each for each in named if each.reward in told]
         broken = frozenset(n.reward for n in heard if rng.random() < noise.get(n.reward, 0.0))
         kept = frozenset(n.reward for n in heard) - broken
-        return synthetic.written({n.reward: n.constraint for n in named}, kept, broken, rng)
+        rules = {n.reward: n.constraint for n in named}
+        return synthetic.written(rules, kept, broken, rng, self.settings.data.lines)
 
     def parts(self, prompt: Prompt, response: str) -> list[Part]:
         found = [

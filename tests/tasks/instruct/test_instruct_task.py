@@ -14,7 +14,7 @@ from mrtpo.records import Reward
 from mrtpo.tasks import get_task
 from mrtpo.tasks.instruct import prepare as preparation
 from mrtpo.tasks.instruct.prompts import constraints_of
-from mrtpo.tasks.instruct.synthetic import COMMON, NAMES, PLAIN, drawn, written
+from mrtpo.tasks.instruct.synthetic import COMMON, PLAIN, drawn, names_of, tokens_of, written
 from mrtpo.tasks.instruct.task import Instruct
 from mrtpo.validation import DataError, validate_prompts
 from mrtpo.verifiers.constraints import check
@@ -44,6 +44,9 @@ def task(settings):
 
 def passes(constraint, text):
     return check(constraint.id, constraint.arguments, text).passed
+
+
+NAMES = names_of()
 
 
 @pytest.mark.parametrize("count", [1, 4, 12])
@@ -193,3 +196,32 @@ def test_parts_are_the_spans_once_and_in_order(task, prepared):
 def test_the_fewest_constraints_are_not_more_than_the_most():
     with pytest.raises(SettingsError, match="fewest_constraints must not exceed"):
         settings_from({**SMALL, "data": {"fewest_constraints": 5, "most_constraints": 4}})
+
+
+@pytest.mark.parametrize(("lines", "most"), [(4, 3), (24, 12)])
+def test_texts_have_as_many_lines_as_asked_for_each_with_a_rule_at_most(lines, most):
+    data = {"lines": lines, "fewest_constraints": most, "most_constraints": most}
+    task = get_task(settings_from({**SMALL, "data": {**SMALL["data"], **data}}), Path())
+    assert isinstance(task, Instruct)
+    assert task.reward_names == names_of(lines)
+    assert set(task.noise) == set(names_of(lines))
+    assert f"{lines:02}" in task.words and f"{lines + 1:02}" not in task.words
+    rng, seen = random.Random(4), set()
+    for prompt in task.prepare().prompts["train"]:
+        names = frozenset(each.reward for each in constraints_of(prompt))
+        assert len(names) == most and names <= set(names_of(lines))
+        seen |= names
+        answer = task.demonstration(prompt, names, {}, rng)
+        assert len(answer.splitlines()) == len(prompt.reference.splitlines()) == lines
+        assert task.verify([prompt], [answer])[0].metrics[1].value == 1.0
+    assert len(seen) > most
+
+
+def test_constraints_are_not_more_than_the_lines_of_an_answer():
+    with pytest.raises(SettingsError, match="a line has one"):
+        settings_from({**SMALL, "data": {"lines": 6}})
+    settings_from({"task": "text2sql", "data": {"lines": 6}})
+
+
+def test_the_tokenizer_keeps_what_rules_and_texts_share_whole():
+    assert set(tokens_of(3)) < set(tokens_of()) < set(tokens_of(24))
