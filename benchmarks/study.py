@@ -4,6 +4,7 @@
     python -m benchmarks.study OUT --tasks tools --methods gdpo mrtpo
     python -m benchmarks.study OUT --smoke             a minute of each, to see that all of it works
     python -m benchmarks.study OUT --plan benchmarks/ablations.yaml      one choice at a time
+    python -m benchmarks.study OUT --plan benchmarks/conditions.yaml     where it pays
 
 On each task prompts and one warm start are made once. Each method is then trained with each of
 `rates` on `tuning_seeds`; the rate with the largest area under the main reward's training curve is
@@ -65,7 +66,8 @@ class Run:
 
 
 def read_plan(path: Path, tasks: Sequence[str], methods: Sequence[str]) -> dict[str, Any]:
-    """The plan, of the tasks and methods that are asked for. Raises ValueError on another one."""
+    """The plan, of the tasks and methods that are asked for, each task with what all have set.
+    Raises ValueError on another one."""
     plan: dict[str, Any] = yaml.safe_load(path.read_text())
     for key, wanted in (("tasks", tasks), ("methods", methods)):
         if unknown := sorted(set(wanted) - set(plan[key])):
@@ -73,6 +75,8 @@ def read_plan(path: Path, tasks: Sequence[str], methods: Sequence[str]) -> dict[
             raise ValueError(f"{path}: {key}: no {', '.join(unknown)}; there are: {known}")
         if wanted:
             plan[key] = {name: plan[key][name] for name in wanted}
+    for about in plan["tasks"].values():
+        about["set"] = [*plan.get("set", []), *about["set"]]
     return plan
 
 

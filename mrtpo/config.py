@@ -135,9 +135,9 @@ class Data(Section):
     mistyped: Literal["drop", "keep"] = "drop"
     """Rows of public tool-calling sets whose reference has a value of another type than its tool
     says, as "1" for an integer."""
-    requests: Literal["all", "calls"] = "all"
-    """`calls`: only requests that a call answers (`task: tools`, synthetic). A reference in text
-    has no correctness: what a policy learns of such a request it learns from `format`."""
+    requests: Literal["all", "one_call"] = "all"
+    """`one_call`: only requests that one call answers (`task: tools`, synthetic), which the small
+    decoder can learn to get right."""
     fewest_constraints: Annotated[int, Field(ge=1, le=12)] = 4
     """Fewest constraints that a prompt gets (`task: instruct`: synthetic, composed)."""
     most_constraints: Annotated[int, Field(ge=1, le=12)] = 12

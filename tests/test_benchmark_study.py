@@ -49,17 +49,30 @@ def row(method: str, seed: int, main: float, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-@pytest.mark.parametrize("file", [PLAN, PLAN.with_name("ablations.yaml")], ids=lambda f: f.stem)
+PLANS = [PLAN, PLAN.with_name("ablations.yaml"), PLAN.with_name("conditions.yaml")]
+
+
+@pytest.mark.parametrize("file", PLANS, ids=lambda f: f.stem)
 def test_every_setting_of_a_plan_is_one(file: Path):
     plan = read_plan(file, (), ())
     assert set(plan["figure"]) <= plan["methods"].keys()
     for task, about in plan["tasks"].items():
         settings = with_overrides(load_settings(PARAMS), about["set"])
+        assert settings.task == task or file.stem == "conditions"
         for run in (*tuning_runs(task, plan), *final_runs(task, plan, dict.fromkeys(
                 plan["methods"], 1e-4))):  # fmt: skip
             made = with_overrides(settings, run.overrides)
-            assert (made.task, made.seed) == (task, run.seed)
+            assert (made.task, made.seed) == (settings.task, run.seed)
             assert made.train.learning_rate == run.rate
+
+
+def test_what_all_tasks_have_set_comes_before_their_own(tmp_path: Path):
+    common = {"set": ["train.steps=7", "task=text2sql"]}
+    (tmp_path / "plan.yaml").write_text(json.dumps(SMALL | common))
+    (about,) = read_plan(tmp_path / "plan.yaml", (), ())["tasks"].values()
+    assert about["set"] == ["train.steps=7", "task=text2sql", "task=tools"]
+    settings = with_overrides(load_settings(PARAMS), about["set"])
+    assert (settings.task, settings.train.steps) == ("tools", 7)
 
 
 def test_the_plans_mrtpo_is_what_the_project_does_by_default():

@@ -35,9 +35,7 @@ def prepare(settings: Settings) -> Prepared:
     generated = data.source == "synthetic"
     if generated:
         pools = {
-            split: synthetic.make_examples(
-                split, wanted(data, split), settings.seed, calls_only=data.requests == "calls"
-            )
+            split: synthetic.make_examples(split, wanted(data, split), settings.seed, data.requests)
             for split in SPLITS
         }
     else:
@@ -64,11 +62,13 @@ def prepare(settings: Settings) -> Prepared:
         prompts[split] = made
         counts[f"prompts/{split}"] = len(made)
         counts[f"sources/{split}"] = len({prompt.source for prompt in made})
+    shares = synthetic.shares_of(data.requests).values() if generated else ()
     limits = Limits(
         data.max_prompt_chars if data.max_prompt_tokens is None else None,
         unseen_sources=generated, reference_runs=False, text=("question", "prompt", "reference"),
         max_prompt_tokens=data.max_prompt_tokens, allowed=dict.fromkeys(FAULTS, ("",)),
-        smallest_kind=0.04 if generated else None, largest_kind=0.35 if generated else None,
+        smallest_kind=0.4 * min(shares) if shares else None,
+        largest_kind=1.25 * max(shares) if shares else None,
     )  # fmt: skip
     return Prepared(prompts, rows, limits, dict(counts))
 

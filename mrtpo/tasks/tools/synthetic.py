@@ -28,7 +28,7 @@ DIFFICULTY = {
 }  # fmt: skip
 KINDS = tuple(DIFFICULTY)
 SHARES = {"one": 24, "nested": 22, "parallel": 18, "several": 16, "irrelevant": 10, "missing": 10}
-IN_TEXT = ("irrelevant", "missing")
+REQUESTS = {"all": KINDS, "one_call": ("one", "nested")}
 HELD_OUT = 0.15  # of the pairs for valid, and again for test
 SPLITS = ("train", "valid", "test")
 
@@ -62,13 +62,17 @@ def pairs_of_splits(seed: int) -> dict[str, list[Pair]]:
     return {"test": pairs[:held], "valid": pairs[held : 2 * held], "train": pairs[2 * held :]}
 
 
-def make_examples(split: str, count: int, seed: int, calls_only: bool = False) -> list[Example]:
-    """`count` distinct examples of a split, kinds in their shares; `calls_only`: those without a
-    call are left out."""
+def shares_of(requests: str) -> dict[str, float]:
+    """The kinds of `data.requests`, and the share of each."""
+    total = sum(SHARES[kind] for kind in REQUESTS[requests])
+    return {kind: SHARES[kind] / total for kind in REQUESTS[requests]}
+
+
+def make_examples(split: str, count: int, seed: int, requests: str = "all") -> list[Example]:
+    """`count` distinct examples of a split, kinds in their shares."""
     rng = random.Random(f"requests {seed} {split}")
     pairs = pairs_of_splits(seed)[split]
-    deck = [kind for kind in KINDS if not (calls_only and kind in IN_TEXT)
-            for _ in range(SHARES[kind])]  # fmt: skip
+    deck = [kind for kind in REQUESTS[requests] for _ in range(SHARES[kind])]
     made: dict[str, Example] = {}
     while len(made) < count:
         rng.shuffle(deck)

@@ -16,7 +16,7 @@ from mrtpo.records import Prompt
 from mrtpo.tasks import get_task
 from mrtpo.tasks.tools.demonstrations import demonstration
 from mrtpo.tasks.tools.prompts import build_prompt
-from mrtpo.tasks.tools.rewards import correctness, format_ok, parse_calls
+from mrtpo.tasks.tools.rewards import correctness, format_ok, parse_calls, reference_calls
 from mrtpo.tasks.tools.schema import Call, call_fault
 from mrtpo.tasks.tools.synthetic import SHARES, make_examples, pairs_of_splits
 
@@ -41,19 +41,17 @@ def test_kinds_have_their_shares_and_requests_are_distinct() -> None:
     assert len({example.turns[0].content for example in EXAMPLES}) == 300
 
 
-def test_requests_may_be_calls_alone_in_the_same_shares() -> None:
-    counts = Counter(example.kind for example in make_examples("train", 160, 0, calls_only=True))
-    assert counts == {
-        kind: 2 * share for kind, share in SHARES.items() if kind not in ("irrelevant", "missing")
-    }
-    settings = settings_from({"task": "tools", "data": {"requests": "calls"}})
+def test_requests_may_be_those_of_one_call_in_the_same_shares() -> None:
+    counts = Counter(e.kind for e in make_examples("train", 92, 0, "one_call"))
+    assert counts == {"one": 48, "nested": 44}
+    settings = settings_from({"task": "tools", "data": {"requests": "one_call"}})
     prepared = get_task(settings, Path("nowhere")).prepare()
-    rows = [row for row in prepared.rows if row["split"] == "train"]
-    assert len(rows) == 4000
-    assert all("<tool_call>" in row["reference"] for row in prepared.rows)
-    shares = [n / len(rows) for n in Counter(row["kind"] for row in rows).values()]
-    assert prepared.limits.smallest_kind <= min(shares)
-    assert max(shares) <= prepared.limits.largest_kind
+    assert all(len(reference_calls(row["reference"])) == 1 for row in prepared.rows)
+    kinds = Counter(row["kind"] for row in prepared.rows if row["split"] == "train")
+    shares = [count / 4000 for count in kinds.values()]
+    low, high = prepared.limits.smallest_kind, prepared.limits.largest_kind
+    assert low is not None and high is not None
+    assert 0.1 < low <= min(shares) <= max(shares) <= high < 0.7
 
 
 def test_every_call_fits_the_tools_that_are_shown() -> None:
