@@ -1,0 +1,96 @@
+"""Settings: `params.yaml`, read strictly and validated before any work.
+
+One frozen pydantic model per section. Sections are named as the stages that read them (`data` is
+what `prepare` reads; `model`, `sampling`, `rewards`, `replay` and `verifier` are shared). An
+unknown key, a wrong type or an impossible combination raises `SettingsError`, which names the
+file, the key and what is accepted. The same models give the Prefect form its types. What each
+setting means is written under its field in `sections.py`.
+"""
+
+from mrtpo.config.folders import (
+    benchmark_folder,
+    data_folder,
+    databases_folder,
+)
+from mrtpo.config.names import (
+    INSTRUCT_SOURCES,
+    TOOL_SOURCES,
+    AverageName,
+    Count,
+    DistanceName,
+    LossName,
+    MethodName,
+    NormaliseName,
+    Positive,
+    RecipeName,
+    Share,
+    SourceName,
+    TaskName,
+)
+from mrtpo.config.reading import (
+    Settings,
+    SettingsError,
+    load_settings,
+    override,
+    settings_from,
+    with_overrides,
+)
+from mrtpo.config.sections import (
+    RECIPE_WEIGHTS,
+    Benchmark,
+    Data,
+    Evaluate,
+    Model,
+    Replay,
+    Report,
+    Rewards,
+    Rollout,
+    Sampling,
+    Section,
+    ToolRewards,
+    Tracking,
+    Train,
+    Verifier,
+    Warmstart,
+)
+
+__all__ = [
+    "INSTRUCT_SOURCES",
+    "RECIPE_WEIGHTS",
+    "TOOL_SOURCES",
+    "AverageName",
+    "Benchmark",
+    "Count",
+    "Data",
+    "DistanceName",
+    "Evaluate",
+    "LossName",
+    "MethodName",
+    "Model",
+    "NormaliseName",
+    "Positive",
+    "RecipeName",
+    "Replay",
+    "Report",
+    "Rewards",
+    "Rollout",
+    "Sampling",
+    "Section",
+    "Settings",
+    "SettingsError",
+    "Share",
+    "SourceName",
+    "TaskName",
+    "ToolRewards",
+    "Tracking",
+    "Train",
+    "Verifier",
+    "Warmstart",
+    "benchmark_folder",
+    "data_folder",
+    "databases_folder",
+    "load_settings",
+    "override",
+    "settings_from",
+    "with_overrides",
+]
