@@ -85,22 +85,30 @@ def marks(plan: Path) -> tuple[str, str]:
     return f"<!-- {plan.stem} -->", f"<!-- /{plan.stem} -->"
 
 
+def rates_of(task: str, plan: dict[str, Any]) -> list[float]:
+    """The learning rates that a task's methods are tried with: its own, or the plan's."""
+    rates: list[float] = plan["tasks"][task].get("rates", plan["rates"])
+    return rates
+
+
 def tuning_runs(task: str, plan: dict[str, Any]) -> list[Run]:
     """Every method with every rate, on the seeds kept for it; none where there is one rate."""
-    if len(plan["rates"]) == 1:
-        return []
+    rates = rates_of(task, plan)
     return [
         Run(task, method, seed, rate, tuple(about["set"]))
         for seed in plan["tuning_seeds"]
         for method, about in plan["methods"].items()
-        for rate in plan["rates"]
+        for rate in rates
+        if len(rates) > 1
     ]
 
 
-def chosen_rates(rows: Sequence[dict[str, Any]], plan: dict[str, Any]) -> dict[str, float]:
+def chosen_rates(
+    task: str, rows: Sequence[dict[str, Any]], plan: dict[str, Any]
+) -> dict[str, float]:
     """By method, the rate with the largest mean area of the main reward."""
-    if len(plan["rates"]) == 1:
-        return dict.fromkeys(plan["methods"], plan["rates"][0])
+    if len(rates := rates_of(task, plan)) == 1:
+        return dict.fromkeys(plan["methods"], rates[0])
     frame = pd.DataFrame(rows)
     means = frame.groupby(["method", "rate"])["main_area"].mean()
     return {method: float(means[method].idxmax()) for method in plan["methods"]}
@@ -175,7 +183,7 @@ class Study:
     def go(self, write: Callable[[], None]) -> None:
         """Tuning, then the runs that count; `write` is called after each."""
         self._trained(tuning_runs(self.task, self.plan), "tuning", write)
-        rates = chosen_rates(self.found["tuning"], self.plan)
+        rates = chosen_rates(self.task, self.found["tuning"], self.plan)
         self.found["rates"] = self.found["rates"] | rates
         self._trained(final_runs(self.task, self.plan, rates), "runs", write)
 
@@ -216,7 +224,9 @@ class Study:
 def study(options: argparse.Namespace) -> None:
     plan = read_plan(options.plan, options.tasks, options.methods)
     if options.smoke:
-        plan["rates"], plan["tuning_seeds"] = plan["rates"][:2], plan["tuning_seeds"][:1]
+        plan["tuning_seeds"] = plan["tuning_seeds"][:1]
+        for name, about in plan["tasks"].items():
+            about["rates"] = rates_of(name, plan)[:2]
         for about in plan["methods"].values():
             about["seeds"] = min(2, about["seeds"])
     path = options.out / "results.json"

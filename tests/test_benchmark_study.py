@@ -17,6 +17,7 @@ from benchmarks.study import (
     Study,
     chosen_rates,
     final_runs,
+    rates_of,
     read_plan,
     tuning_runs,
 )
@@ -86,7 +87,7 @@ def test_rates_are_tuned_on_seeds_that_no_result_is_made_of():
     seeds = {run.seed for run in final_runs("tools", plan, dict.fromkeys(plan["methods"], 1e-4))}
     assert not seeds & set(plan["tuning_seeds"])
     tried = {(r.method, r.rate, r.seed) for r in tuning_runs("tools", plan)}
-    budget = len(plan["rates"]) * len(plan["tuning_seeds"])
+    budget = len(rates_of("tools", plan)) * len(plan["tuning_seeds"])
     assert len(tried) == budget * len(plan["methods"])
 
 
@@ -103,8 +104,17 @@ def test_the_rate_with_the_largest_mean_area_is_chosen_for_each_method():
         row("gdpo", 100, 0.9, rate=0.2), row("gdpo", 101, 0.1, rate=0.2),
         row("cort", 100, 0.1, rate=0.1), row("cort", 100, 0.2, rate=0.2),
     ]  # fmt: skip
-    assert chosen_rates(rows, SMALL) == {"gdpo": 0.1, "cort": 0.2}
-    assert chosen_rates([], SMALL | {"rates": [0.3]}) == {"gdpo": 0.3, "cort": 0.3}
+    assert chosen_rates("tools", rows, SMALL) == {"gdpo": 0.1, "cort": 0.2}
+    assert chosen_rates("tools", [], SMALL | {"rates": [0.3]}) == {"gdpo": 0.3, "cort": 0.3}
+
+
+def test_a_task_may_have_rates_of_its_own():
+    own = {"tasks": {"tools": SMALL["tasks"]["tools"] | {"rates": [0.7, 0.8, 0.9]}}}
+    assert {run.rate for run in tuning_runs("tools", SMALL | own)} == {0.7, 0.8, 0.9}
+    assert {run.rate for run in tuning_runs("tools", SMALL)} == {0.1, 0.2}
+    one = {"tasks": {"tools": SMALL["tasks"]["tools"] | {"rates": [0.7]}}}
+    assert tuning_runs("tools", SMALL | one) == []
+    assert chosen_rates("tools", [], SMALL | one) == {"gdpo": 0.7, "cort": 0.7}
 
 
 def test_runs_go_by_seed_so_that_an_unfinished_study_has_pairs():
