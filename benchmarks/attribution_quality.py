@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.attribution_scores import Case, Row, measured
 from benchmarks.attribution_tables import EVERY, METRICS, figure_of, tables
-from benchmarks.curves import fill
+from benchmarks.pages import fill
 from benchmarks.probe_set import TASKS, prompts_of, read_probes, tasks_of
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.policy import Policy
@@ -182,7 +182,7 @@ def measure(options: argparse.Namespace) -> None:
     figure_of(result["summary"], out / f"{options.name}.svg")
     text = tables(result)
     if page:
-        fill(page, text, (f"<!-- quality {options.name} -->", f"<!-- /quality {options.name} -->"))
+        fill(page, text, f"quality {options.name}")
     print(text)
 
 

@@ -29,6 +29,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from benchmarks.pages import fill
 from benchmarks.step import machine
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.report.curve_figures import method_curves
@@ -36,7 +37,6 @@ from mrtpo.report.curves import read_comparison
 from mrtpo.report.figures import save_svg
 
 DONE = "done.json"
-MARKS = ("<!-- curves -->", "<!-- /curves -->")
 HIDDEN = ("undecided/", "gain/")
 
 
@@ -212,15 +212,6 @@ def _spread(values: Sequence[float]) -> str:
     return f"{_number(statistics.median(values))} ({low} to {high})"
 
 
-def fill(page: Path, text: str, marks: tuple[str, str] = MARKS) -> None:
-    """Put `text` between the marks of a page. Raises ValueError if it has none."""
-    before, opened, rest = page.read_text().partition(marks[0])
-    _, closed, after = rest.partition(marks[1])
-    if not opened or not closed:
-        raise ValueError(f"{page}: has no lines {marks[0]} and {marks[1]}")
-    page.write_text(f"{before}{opened}\n{text}\n{closed}{after}")
-
-
 def compare(options: argparse.Namespace) -> None:
     """All runs, then the record, the figure and the table; also after each run, as far as it is."""
     settings = with_overrides(load_settings(options.params), options.set)
@@ -253,7 +244,7 @@ def write(result: dict[str, Any], options: argparse.Namespace) -> None:
     file.write_text(json.dumps(whole) + "\n")
     save_svg(method_curves(read_comparison(file)), options.out / "curves.svg")
     if options.page:
-        fill(options.page, table(whole))
+        fill(options.page, table(whole), "curves")
 
 
 def parse() -> argparse.Namespace:

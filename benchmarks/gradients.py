@@ -33,7 +33,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from benchmarks.curves import fill
+from benchmarks.pages import chosen, fill
 from benchmarks.study_table import RIVAL
 from mrtpo import paths
 from mrtpo.config import Settings, load_settings, with_overrides
@@ -60,10 +60,7 @@ def read_variants(path: Path, wanted: Sequence[str]) -> dict[str, list[str]]:
     """
     plan = yaml.safe_load(path.read_text())
     variants: dict[str, list[str]] = plan["variants"]
-    if unknown := sorted({*wanted, RIVAL} - variants.keys()):
-        known = "; ".join(variants)
-        raise ValueError(f"{path}: variants: no {', '.join(unknown)}; there are: {known}")
-    names = [name for name in variants if not wanted or name in {*wanted, RIVAL}]
+    names = chosen(variants, {*wanted, RIVAL} if wanted else (), f"{path}: variants")
     return {name: [*plan["all"], *variants[name]] for name in names}
 
 
@@ -218,8 +215,7 @@ def measure(options: argparse.Namespace) -> None:
     (out / f"{options.name}.json").write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
     text = table(rows, RIVAL, KNOWN)
     if page:
-        marks = (f"<!-- gradients {options.name} -->", f"<!-- /gradients {options.name} -->")
-        fill(page, text, marks)
+        fill(page, text, f"gradients {options.name}")
     print(text)
 
 

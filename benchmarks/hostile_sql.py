@@ -160,9 +160,9 @@ def attack(
         bound = 10 + (4 * limits.seconds + 1) * (slow + len(jobs) / 10) / limits.processes
         late += seconds > bound
         slowest["batch"] = max(slowest["batch"], seconds)
-        for family, job, outcome in zip(families, jobs, outcomes, strict=True):
-            if family is not None:
-                counts[family][outcome.status] += 1
+        for attempt, job, outcome in zip(families, jobs, outcomes, strict=True):
+            if attempt is not None:
+                counts[attempt][outcome.status] += 1
                 details[_kind(outcome)] += 1
             elif outcome.status == "ok" and all(outcome.scores.values()):
                 good += 1

@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.curves import fill
+from benchmarks.pages import fill
 from benchmarks.step import machine
 from mrtpo.config import Settings, load_settings, with_overrides
 from mrtpo.contexts import Plan, plan_replay
@@ -44,7 +44,6 @@ from mrtpo.replay import Distance, measure
 from mrtpo.tasks import get_task
 from mrtpo.warmstart import start
 
-MARKS = ("<!-- replay -->", "<!-- /replay -->")
 CONSTRAINTS, PROMPTS, GROUP = 12, 8, 8
 SHOWN = {
     "plainly": "every context in a row of its own", "shared": "contexts share what they can",
@@ -195,7 +194,7 @@ def main() -> None:
     text = table(result)
     print(text)
     if options.page:
-        fill(options.page, text, MARKS)
+        fill(options.page, text, "replay")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks.curves import DONE, branch, fill, stages
+from benchmarks.curves import DONE, branch, stages
+from benchmarks.pages import chosen, fill
 from benchmarks.step import machine
 from benchmarks.study_figure import overview
 from benchmarks.study_table import area, page, steps_to
@@ -70,19 +71,11 @@ def read_plan(path: Path, tasks: Sequence[str], methods: Sequence[str]) -> dict[
     Raises ValueError on another one."""
     plan: dict[str, Any] = yaml.safe_load(path.read_text())
     for key, wanted in (("tasks", tasks), ("methods", methods)):
-        if unknown := sorted(set(wanted) - set(plan[key])):
-            known = ", ".join(plan[key])
-            raise ValueError(f"{path}: {key}: no {', '.join(unknown)}; there are: {known}")
-        if wanted:
-            plan[key] = {name: plan[key][name] for name in wanted}
+        names = chosen(plan[key], wanted, f"{path}: {key}")
+        plan[key] = {name: plan[key][name] for name in names}
     for about in plan["tasks"].values():
         about["set"] = [*plan.get("set", []), *about["set"]]
     return plan
-
-
-def marks(plan: Path) -> tuple[str, str]:
-    """The lines of a page between which a plan's tables stand."""
-    return f"<!-- {plan.stem} -->", f"<!-- /{plan.stem} -->"
 
 
 def rates_of(task: str, plan: dict[str, Any]) -> list[float]:
@@ -244,7 +237,7 @@ def study(options: argparse.Namespace) -> None:
                 figure = overview(own.found["runs"], own.about, plan["figure"])
                 save_svg(figure, options.out / f"{own.task}.svg")
                 if options.page:
-                    fill(options.page, page(tasks), marks(options.plan))
+                    fill(options.page, page(tasks), options.plan.stem)
 
         own.go(write)
 

@@ -24,13 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.curves import fill
+from benchmarks.pages import fill
 from mrtpo.records import Prompt, Rollout
 from mrtpo.tasks.tools.prompts import render
 from mrtpo.tasks.tools.rewards import body_start, reference_calls
 from mrtpo.tasks.tools.schema import Call
-
-MARKS = ("<!-- wrong argument -->", "<!-- /wrong argument -->")
 
 
 def with_wrong_integer(reference: str) -> str | None:
@@ -131,7 +129,7 @@ def measure(workspace: Path, out: Path, page: Path | None) -> None:
     record = {"prompt_shown": shown, "summary": text, "responses": found}
     (out / "wrong_argument.json").write_text(json.dumps(record, indent=1) + "\n")
     if page:
-        fill(page, text, MARKS)
+        fill(page, text, "wrong argument")
     print(text)
 
 

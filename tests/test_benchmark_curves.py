@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from benchmarks.curves import DONE, branch, fill, record, stages, table
+from benchmarks.curves import DONE, branch, record, stages, table
 from mrtpo.config import Settings
 from mrtpo.report.curves import curves, frame_of_records
 
@@ -58,17 +58,6 @@ def test_curves_of_all_runs_are_one_frame_by_method_and_seed():
     found = curves(frame_of_records(RUNS, "history"), "reward/format/mean")
     assert found["gdpo"].runs == 3
     assert found["gdpo"].middle == [0.0, 0.6]
-
-
-def test_a_page_is_filled_between_its_marks_and_again(tmp_path: Path):
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- curves -->\nold\n<!-- /curves -->\nafter\n")
-    fill(page, "new")
-    fill(page, "newer")
-    assert page.read_text() == "before\n<!-- curves -->\nnewer\n<!-- /curves -->\nafter\n"
-    page.write_text("no marks\n")
-    with pytest.raises(ValueError, match="has no lines"):
-        fill(page, "new")
 
 
 def test_a_finished_workspace_is_kept_and_one_of_other_settings_refused(tmp_path: Path):

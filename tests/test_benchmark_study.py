@@ -92,7 +92,7 @@ def test_rates_are_tuned_on_seeds_that_no_result_is_made_of():
 
 
 def test_an_unknown_task_or_method_is_named_with_those_that_there_are():
-    with pytest.raises(ValueError, match="methods: no sft; there are: grpo, gdpo"):
+    with pytest.raises(ValueError, match="methods: no sft; there are: grpo; gdpo"):
         read_plan(PLAN, (), ("gdpo", "sft"))
     with pytest.raises(ValueError, match="tasks: no chess"):
         read_plan(PLAN, ("chess",), ())

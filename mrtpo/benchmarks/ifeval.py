@@ -53,7 +53,8 @@ class Question:
 
 class IFEvalBenchmark:
     def __init__(self, name: str, questions: Sequence[Question], settings: Settings) -> None:
-        self.name, self.set, self.metrics = name, questions, METRICS[name]
+        self.name, self.set = name, questions
+        self.metrics: tuple[str, ...] = METRICS[name]
         self._verifier = ConstraintVerifier(
             processes=settings.verifier.processes,
             seconds=SECONDS,
