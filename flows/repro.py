@@ -6,6 +6,7 @@ here knows Prefect either: `flows/stages.py` gives the callbacks that show lines
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -80,10 +81,21 @@ def graph(folder: Path) -> dict[str, Any]:
     return stages
 
 
+def missing_inputs(stage: str, folder: Path) -> list[str]:
+    """What a stage reads and is not there. `${key}` stands for a setting, as DVC has it."""
+    params = yaml.safe_load((folder / "params.yaml").read_text("utf-8"))
+
+    def setting(match: re.Match[str]) -> str:
+        return str(functools.reduce(lambda values, key: values[key], match[1].split("."), params))
+
+    named = graph(folder)[stage].get("deps", [])
+    read = [re.sub(r"\$\{([\w.]+)\}", setting, dep) for dep in named]
+    return [dep for dep in read if not (folder / dep).exists()]
+
+
 def require_inputs(stage: str, folder: Path) -> None:
     """Raises `NotReady` naming what a stage reads and is not there; DVC names only its path."""
-    missing = [dep for dep in graph(folder)[stage].get("deps", []) if not (folder / dep).exists()]
-    if missing:
+    if missing := missing_inputs(stage, folder):
         raise NotReady(
             f"{stage} reads {', '.join(missing)}, not there in {folder}: run the flow `pipeline`, "
             f"or `dvc repro {stage}`, which run what comes before it"

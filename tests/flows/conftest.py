@@ -65,7 +65,7 @@ stages:
     outs: [data/prompts]
   train:
     cmd: python stage.py train
-    deps: [data/prompts, stage.py]
+    deps: [data/prompts, stage.py, "tasks/${task}"]
     params: [seed, train]
     outs: [models/policy]
     metrics: [{metrics/train.json: {cache: false}}]
@@ -91,6 +91,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(REPOSITORY / name, folder / name)
     shutil.copy(REPOSITORY / ".dvc" / ".gitignore", folder / ".dvc" / ".gitignore")
     (folder / "stage.py").write_text(STAGE)
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "text2sql").write_text("What train depends on, by a setting.")
     (folder / "dvc.yaml").write_text(GRAPH)
     params = (folder / "params.yaml").read_text()
     params = params.replace("  seconds: 2.0", "  seconds: 0.01").replace("steps: 60", "steps: 20")

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from flows.repro import NotReady, Place, StageFailed, graph, reproduce
+from flows.repro import NotReady, Place, StageFailed, graph, missing_inputs, reproduce
+from mrtpo.config import TaskName
+
+REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -69,6 +72,33 @@ def test_a_stage_that_the_system_killed_is_told_from_one_that_failed(
 def test_a_stage_whose_input_is_not_there_names_it_and_what_to_run(place: Place) -> None:
     with pytest.raises(NotReady, match=r"train reads data/prompts.*dvc repro train"):
         reproduce("train", place)
+
+
+def test_what_a_stage_reads_may_be_named_by_a_setting(
+    place: Place, set_params: Callable[[str, str], None]
+) -> None:
+    reproduce("prepare", place)
+    set_params("task: text2sql ", "task: tools ")
+    with pytest.raises(NotReady, match="train reads tasks/tools, not there"):
+        reproduce("train", place)
+
+
+@pytest.mark.parametrize("task", get_args(TaskName))
+def test_all_that_stages_read_is_the_projects_own_or_made_by_a_stage(
+    task: str, tmp_path: Path
+) -> None:
+    """With the real `dvc.yaml`, on a folder that holds the project's files and nothing else."""
+    for name in ("mrtpo", "flows"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    (tmp_path / "dvc.yaml").symlink_to(REPOSITORY / "dvc.yaml")
+    params = (REPOSITORY / "params.yaml").read_text()
+    (tmp_path / "params.yaml").write_text(params.replace("task: text2sql ", f"task: {task} "))
+    made: set[str] = set()
+    for stage, about in graph(tmp_path).items():
+        assert set(missing_inputs(stage, tmp_path)) <= made, stage
+        outputs = [*about["outs"], *about.get("metrics", [])]
+        made |= {name if isinstance(name, str) else next(iter(name)) for name in outputs}
+    assert missing_inputs("prepare", tmp_path) == []
 
 
 def test_a_stage_over_its_time_is_stopped_and_resumes(
