@@ -86,13 +86,13 @@ def rates_of(task: str, plan: dict[str, Any]) -> list[float]:
 
 def tuning_runs(task: str, plan: dict[str, Any]) -> list[Run]:
     """Every method with every rate, on the seeds kept for it; none where there is one rate."""
-    rates = rates_of(task, plan)
+    if len(rates := rates_of(task, plan)) == 1:
+        return []
     return [
         Run(task, method, seed, rate, tuple(about["set"]))
         for seed in plan["tuning_seeds"]
         for method, about in plan["methods"].items()
         for rate in rates
-        if len(rates) > 1
     ]
 
 

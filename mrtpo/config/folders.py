@@ -41,7 +41,7 @@ def benchmark_folder(benchmark: Benchmark) -> Path:
             "benchmark.names: set benchmark.path to the folder that holds "
             f"{', '.join(benchmark.names)}, or the environment variable MRTPO_DATA"
         )
-    folder = Path(os.path.expandvars(given)).expanduser()
+    folder = _expanded(given)
     if not folder.is_dir():
         raise SettingsError(f"benchmark.path: {folder} is not a folder")
     return folder
