@@ -82,10 +82,15 @@ def run_stages(names: Sequence[str]) -> None:
 
 def branch(folder: Path, start: Path) -> None:
     """A workspace with the prompts and the policy of `start`."""
-    for name in ("data/prompts", "models/warmstart"):
+    link(folder, start, "data/prompts", "models/warmstart")
+
+
+def link(folder: Path, source: Path, *names: str) -> None:
+    """Links in `folder` to folders of `source`, where they are not yet."""
+    for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if not (folder / name).is_symlink():
-            (folder / name).symlink_to((start / name).resolve(), target_is_directory=True)
+            (folder / name).symlink_to((source / name).resolve(), target_is_directory=True)
 
 
 def record(folder: Path, method: str, seed: int) -> dict[str, Any]:

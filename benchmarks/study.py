@@ -6,13 +6,14 @@
     python -m benchmarks.study OUT --plan benchmarks/ablations.yaml      one choice at a time
     python -m benchmarks.study OUT --plan benchmarks/conditions.yaml     where it pays
 
-On each task prompts and one warm start are made once. Each method is then trained with each of
-`rates` on `tuning_seeds`; the rate with the largest area under the main reward's training curve is
-its own. With it the method is trained on seeds 0, 1, … , and scored on the test split. Runs are
-processes of one thread, `--processes` at a time; they live below `--work`, are skipped when done
-and resume when killed, so that the same command may be given again. A run that OUT/results.json has
-already, from the same start and with the same settings, is not made again either, so that a study
-can go on on another machine.
+On each task prompts and one warm start are made once; a task with `start` takes its policy from the
+one of the plan's `starts` with that name, made on prompts of its own settings. Each method is then
+trained with each of `rates` on `tuning_seeds`; the rate with the largest area under the main
+reward's training curve is its own. With it the method is trained on seeds 0, 1, … , and scored on
+the test split. Runs are processes of one thread, `--processes` at a time; they live below `--work`,
+are skipped when done and resume when killed, so that the same command may be given again. A run
+that OUT/results.json has already, from the same start and with the same settings, is not made again
+either, so that a study can go on on another machine.
 
 Writes OUT/results.json (a row a run: task, method, seed, settings, steps and seconds to each
 threshold, areas, finals, the main reward's curve), OUT/<task>.svg, and tables between the lines
@@ -33,7 +34,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks.curves import DONE, branch, stages
+from benchmarks.curves import DONE, branch, link, stages
 from benchmarks.pages import chosen, fill
 from benchmarks.step import machine
 from benchmarks.study_figure import overview
@@ -156,9 +157,7 @@ class Study:
         self.work, self.options = options.work / task, options
         changes = [*self.about["set"], *(SMOKE if options.smoke else [])]
         self.settings: Settings = with_overrides(load_settings(options.params), changes)
-        folder = self.work / "start"
-        stages(folder, self.settings, ("prepare", "warmstart"), self.work)
-        start = json.loads((folder / "metrics/warmstart.json").read_text())
+        start = json.loads((self._start() / "metrics/warmstart.json").read_text())
         same = known.get("start") == start and known.get("about") == self.about
         self.known = [*known["tuning"], *known["runs"]] if same else []
         if not same:
@@ -172,6 +171,24 @@ class Study:
             self.others[where] = [row for row in rows if row["method"] not in asked]
             own = [row for row in rows if row["settings"][:-2] == asked.get(row["method"])]
             self.found[where] = self.others[where] + own
+
+    def _start(self) -> Path:
+        """Prompts and policy below `work`/start, and where that policy was made: there, or, if the
+        task names one of the plan's `starts`, in a folder that tasks share."""
+        folder = self.work / "start"
+        if (name := self.about.get("start")) is None:
+            stages(folder, self.settings, ("prepare", "warmstart"), self.work)
+            return folder
+        shared = self.options.work / "starts" / name
+        smoke = SMOKE if self.options.smoke else []
+        settings = with_overrides(
+            load_settings(self.options.params),
+            [*self.plan.get("set", []), *self.plan["starts"][name], *smoke],
+        )
+        stages(shared, settings, ("prepare", "warmstart"), shared)
+        stages(folder, self.settings, ("prepare",), self.work)
+        link(folder, shared, "models/warmstart")
+        return shared
 
     def go(self, write: Callable[[], None]) -> None:
         """Tuning, then the runs that count; `write` is called after each."""

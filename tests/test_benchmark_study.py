@@ -218,6 +218,36 @@ def test_what_the_record_has_from_the_same_start_is_not_made_again(made: list[Ru
     assert len(made) == 14
 
 
+def test_tasks_may_start_from_one_policy_with_prompts_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    calls: list[tuple[str, tuple[str, ...], int]] = []
+
+    def stages(folder: Path, settings: Any, names: tuple[str, ...], _: Path) -> None:
+        calls.append((str(folder.relative_to(tmp_path)), names, settings.data.most_constraints))
+        if "warmstart" in names:
+            (folder / "models/warmstart").mkdir(parents=True, exist_ok=True)
+            (folder / "metrics").mkdir(exist_ok=True)
+            (folder / "metrics/warmstart.json").write_text(json.dumps({"loss": 3.0}))
+
+    monkeypatch.setattr(module, "stages", stages)
+    plan = SMALL | {
+        "set": ["task=instruct"], "starts": {"all": ["data.most_constraints=12"]},
+        "tasks": {f"rewards_{n}": {"main": "followed", "thresholds": [0.5], "start": "all",
+                                   "set": ["task=instruct", f"data.most_constraints={n}"]}
+                  for n in (4, 8)},
+    }  # fmt: skip
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    for task in plan["tasks"]:
+        assert Study(task, plan, options, {}).found["start"] == {"loss": 3.0}
+        policy = (tmp_path / task / "start/models/warmstart").resolve()
+        assert policy == tmp_path / "starts/all/models/warmstart"
+    assert calls == [
+        ("starts/all", ("prepare", "warmstart"), 12), ("rewards_4/start", ("prepare",), 4),
+        ("starts/all", ("prepare", "warmstart"), 12), ("rewards_8/start", ("prepare",), 8),
+    ]  # fmt: skip
+
+
 def test_methods_that_are_not_asked_for_keep_their_runs(made: list[Run], tmp_path: Path):
     options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
     whole = Study("tools", SMALL, options, {})
