@@ -40,8 +40,9 @@ DONE = "done.json"
 HIDDEN = ("undecided/", "gain/")
 
 
-def stages(folder: Path, settings: Settings, names: Sequence[str], work: Path) -> None:
-    """Run stages in `folder` as a workspace, unless that was done with the same settings.
+def stages(folder: Path, settings: Settings, names: Sequence[str]) -> None:
+    """Run stages in `folder` as a workspace, unless that was done with the same settings; tracked
+    in `$MLFLOW_TRACKING_URI`, or mlflow.db where this was started.
 
     Raises ValueError if the folder holds other settings.
     """
@@ -56,8 +57,10 @@ def stages(folder: Path, settings: Settings, names: Sequence[str], work: Path) -
     surroundings["PYTHONPATH"] = os.pathsep.join(
         filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")))
     )
-    # One store for all: making its tables takes ten seconds.
-    surroundings["MLFLOW_TRACKING_URI"] = f"sqlite:///{work.resolve()}/mlflow.db"
+    surroundings.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{Path('mlflow.db').resolve()}")
+    surroundings["MRTPO_RUN_NAME"] = "-".join(folder.parts[-2:])
+    for name in ("MRTPO_STATE", "MRTPO_EVENTS"):  # those of who runs all this
+        surroundings.pop(name, None)
     begun = time.monotonic()
     command = [sys.executable, "-m", "benchmarks.curves", "--stages", *names]
     with open(folder / "log.txt", "a") as log:
@@ -222,7 +225,7 @@ def compare(options: argparse.Namespace) -> None:
     settings = with_overrides(load_settings(options.params), options.set)
     work = options.work or Path("runs") / f"curves-{settings.task}"
     start = work / "start"
-    stages(start, settings, ("prepare", "warmstart"), work)
+    stages(start, settings, ("prepare", "warmstart"))
     result: dict[str, Any] = {
         "task": settings.task, "steps": settings.train.steps, "changed": options.set,
         "machine": machine(),
@@ -234,7 +237,7 @@ def compare(options: argparse.Namespace) -> None:
             folder = work / f"{method}-{seed}"
             own = with_overrides(settings, [f"train.method={method}", f"seed={seed}"])
             branch(folder, start)
-            stages(folder, own, ("train", "evaluate"), work)
+            stages(folder, own, ("train", "evaluate"))
             result["runs"].append(record(folder, method, seed))
             print(f"{method} {seed}: {json.dumps(result['runs'][-1]['test'])}", flush=True)
             write(result, options)

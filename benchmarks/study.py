@@ -40,6 +40,7 @@ from benchmarks.step import machine
 from benchmarks.study_figure import overview
 from benchmarks.study_table import area, page, steps_to
 from mrtpo.config import Settings, load_settings, with_overrides
+from mrtpo.progress import Progress
 from mrtpo.report.figures import save_svg
 
 PLAN = Path(__file__).with_name("study.yaml")
@@ -155,7 +156,10 @@ class Study:
     ) -> None:
         self.task, self.plan, self.about = task, plan, plan["tasks"][task]
         self.work, self.options = options.work / task, options
-        changes = [*self.about["set"], *(SMOKE if options.smoke else [])]
+        changes = [
+            *self.about["set"], *(SMOKE if options.smoke else []),
+            f"tracking.experiment={options.plan.stem}-{task}",
+        ]  # fmt: skip
         self.settings: Settings = with_overrides(load_settings(options.params), changes)
         start = json.loads((self._start() / "metrics/warmstart.json").read_text())
         same = known.get("start") == start and known.get("about") == self.about
@@ -177,7 +181,7 @@ class Study:
         task names one of the plan's `starts`, in a folder that tasks share."""
         folder = self.work / "start"
         if (name := self.about.get("start")) is None:
-            stages(folder, self.settings, ("prepare", "warmstart"), self.work)
+            stages(folder, self.settings, ("prepare", "warmstart"))
             return folder
         shared = self.options.work / "starts" / name
         smoke = SMOKE if self.options.smoke else []
@@ -185,8 +189,8 @@ class Study:
             load_settings(self.options.params),
             [*self.plan.get("set", []), *self.plan["starts"][name], *smoke],
         )
-        stages(shared, settings, ("prepare", "warmstart"), shared)
-        stages(folder, self.settings, ("prepare",), self.work)
+        stages(shared, settings, ("prepare", "warmstart"))
+        stages(folder, self.settings, ("prepare",))
         link(folder, shared, "models/warmstart")
         return shared
 
@@ -212,9 +216,13 @@ class Study:
             with lock:
                 rows[place[run.name]] = row
                 keep()
+                progress.update(len(rows), {run.name: row["main_area"]})
 
         keep()
-        with ThreadPoolExecutor(self.options.processes) as threads:
+        with (
+            Progress(f"{self.task}: {where}", len(runs), len(rows), "run") as progress,
+            ThreadPoolExecutor(self.options.processes) as threads,
+        ):
             list(threads.map(one, [run for run in runs if run.name not in made]))
 
     def _made(self, run: Run) -> dict[str, Any] | None:
@@ -225,7 +233,7 @@ class Study:
         folder = self.work / run.name
         branch(folder, self.work / "start")
         settings = with_overrides(self.settings, run.overrides)
-        stages(folder, settings, ("train", "evaluate"), self.work)
+        stages(folder, settings, ("train", "evaluate"))
         row = row_of(run, folder, self.about)
         print(f"{self.task} {run.name}: {self.about['main']} {row['main_area']}", flush=True)
         return row

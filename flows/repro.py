@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,16 +115,30 @@ def reproduce(
     is left.
     """
     require_inputs(stage, place.folder)
-    output, events = place.log_file(stage), place.log_file(stage, "events.jsonl")
+    command = [sys.executable, "-m", "dvc", "repro", "--single-item", stage]
+    lines = watched(stage, command, place, on_line, on_event, seconds)
+    return any(line.startswith(f"Running stage '{stage}'") for line in lines)
+
+
+def watched(
+    name: str,
+    command: Sequence[str],
+    place: Place,
+    on_line: Callable[[str], None],
+    on_event: Callable[[dict[str, Any]], None],
+    seconds: float | None = None,
+) -> list[str]:
+    """Run a command to its end, with its lines and events as they come; the lines.
+
+    Raises `StageFailed`, or TimeoutError after `seconds`. However this ends, no process is left.
+    """
+    output, events = place.log_file(name), place.log_file(name, "events.jsonl")
     events.unlink(missing_ok=True)  # a killed attempt may have left half a line
     printed, happened = Tail(output), Tail(events)
     lines: list[str] = []
-    ran = False
 
     def tick() -> None:
-        nonlocal ran
         for line in printed.lines():
-            ran = ran or line.startswith(f"Running stage '{stage}'")
             if not _CHATTER.search(line):
                 lines.append(line)
                 if not line[0].isspace():  # the rest of a traceback or of a warning
@@ -132,11 +146,10 @@ def reproduce(
         for line in happened.lines():
             on_event(json.loads(line))
 
-    command = [sys.executable, "-m", "dvc", "repro", "--single-item", stage]
-    with child(command, place.folder, place.environment(stage), output) as process:
+    with child(command, place.folder, place.environment(name), output) as process:
         code = run_to_end(process, tick, seconds)
     tick()
     if code:
         told = [match for line in lines for match in _EXIT.findall(line)]
-        raise StageFailed(stage, int(told[-1]) if told else code, lines, output)
-    return ran
+        raise StageFailed(name, int(told[-1]) if told else code, lines, output)
+    return lines

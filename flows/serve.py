@@ -14,7 +14,9 @@ import mrtpo
 
 NAMES = (
     "pipeline", "prepare", "rollout", "attribute", "train", "evaluate", "benchmark", "explore",
+    "study",
 )  # fmt: skip
+TAGS = {"pipeline": "main job", "study": "many runs"}
 
 
 def main() -> int:
@@ -37,20 +39,21 @@ def main() -> int:
     from flows.pipeline import pipeline
     from flows.prepare import prepare
     from flows.rollout import rollout
+    from flows.study import study
     from flows.train import train
     from flows.workspace import state_folder, workspace_root
 
     for label in mark_lost_runs(state_folder(workspace_root())):
         print(f"{label}: was killed, may be retried", flush=True)
     flows: list[Flow[..., Any]] = [
-        pipeline, prepare, rollout, attribute, train, evaluate, benchmark, explore,
+        pipeline, prepare, rollout, attribute, train, evaluate, benchmark, explore, study,
     ]  # fmt: skip
     deployments = [
         RunnerDeployment.from_flow(
             flow,
             name=name,
             description=(flow.description or "").partition("Args:")[0].strip(),
-            tags=["mrtpo", "main job" if name == "pipeline" else "single stage"],
+            tags=["mrtpo", TAGS.get(name, "single stage")],
             version=mrtpo.__version__,
             entrypoint_type=EntrypointType.MODULE_PATH,
         )

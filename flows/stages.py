@@ -67,7 +67,7 @@ def run_stages(
         root = workspace_root()
         given = merged(named, overrides)
         settings = checked_settings(root, given)
-        state, label = state_folder(root), _label()
+        state, label = state_folder(root), label_of_run()
         with run_lock(state, label):
             if given:
                 files = anchored(root, settings)
@@ -81,7 +81,8 @@ def run_stages(
     return None
 
 
-def _label() -> str:
+def label_of_run() -> str:
+    """Names this flow run's folder, lock and branch."""
     return run_label(runtime.flow_run.name or "", runtime.flow_run.id or "")
 
 
@@ -92,7 +93,7 @@ def _run_isolated(
     log_every: int,
     minutes: float | None,
 ) -> None:
-    logger, label = get_run_logger(), _label()
+    logger, label = get_run_logger(), label_of_run()
     told = json.dumps(overrides, indent=1)
     logger.info("isolated in runs/%s: %s", label, json.dumps(overrides))
     clone = isolated(root, label, overrides)
@@ -107,10 +108,15 @@ def _run_in(
 ) -> None:
     if changed := refresh(folder):
         get_run_logger().info("sources.yaml: %s changed", ", ".join(changed))
-    run_id = runtime.flow_run.id or ""
-    place = Place(folder, state_folder(root), tracking_uri(root), _label(), run_id)
+    place = place_of_run(root, folder)
     for stage in stages:
         run_stage.with_options(name=stage)(stage, place, log_every, minutes)
+
+
+def place_of_run(root: Path, folder: Path | None = None) -> Place:
+    """Where this flow run works: the workspace, or a `folder` with the workspace's state."""
+    run_id = runtime.flow_run.id or ""
+    return Place(folder or root, state_folder(root), tracking_uri(root), label_of_run(), run_id)
 
 
 def _worth_another_try(_task: object, _run: object, state: State[Any]) -> bool:

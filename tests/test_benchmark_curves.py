@@ -64,11 +64,11 @@ def test_a_finished_workspace_is_kept_and_one_of_other_settings_refused(tmp_path
     stages_of = ("no such stage",)
     settings = Settings()
     with pytest.raises(RuntimeError, match="failed; see"):
-        stages(tmp_path, settings, stages_of, tmp_path)
+        stages(tmp_path, settings, stages_of)
     (tmp_path / DONE).write_text("{}")
-    stages(tmp_path, settings, stages_of, tmp_path)
+    stages(tmp_path, settings, stages_of)
     with pytest.raises(ValueError, match="other settings"):
-        stages(tmp_path, settings.model_copy(update={"seed": 1}), stages_of, tmp_path)
+        stages(tmp_path, settings.model_copy(update={"seed": 1}), stages_of)
 
 
 def test_runs_share_the_prompts_and_the_policy_of_the_start(tmp_path: Path):

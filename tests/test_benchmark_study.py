@@ -204,7 +204,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
 
 
 def test_what_the_record_has_from_the_same_start_is_not_made_again(made: list[Run], tmp_path: Path):
-    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2, plan=PLAN)
     written: list[int] = []
     first = Study("tools", SMALL, options, {})
     first.go(lambda: written.append(len(first.found["runs"])))
@@ -223,7 +223,7 @@ def test_tasks_may_start_from_one_policy_with_prompts_of_their_own(
 ):
     calls: list[tuple[str, tuple[str, ...], int]] = []
 
-    def stages(folder: Path, settings: Any, names: tuple[str, ...], _: Path) -> None:
+    def stages(folder: Path, settings: Any, names: tuple[str, ...]) -> None:
         calls.append((str(folder.relative_to(tmp_path)), names, settings.data.most_constraints))
         if "warmstart" in names:
             (folder / "models/warmstart").mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def test_tasks_may_start_from_one_policy_with_prompts_of_their_own(
                                    "set": ["task=instruct", f"data.most_constraints={n}"]}
                   for n in (4, 8)},
     }  # fmt: skip
-    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2, plan=PLAN)
     for task in plan["tasks"]:
         assert Study(task, plan, options, {}).found["start"] == {"loss": 3.0}
         policy = (tmp_path / task / "start/models/warmstart").resolve()
@@ -249,7 +249,7 @@ def test_tasks_may_start_from_one_policy_with_prompts_of_their_own(
 
 
 def test_methods_that_are_not_asked_for_keep_their_runs(made: list[Run], tmp_path: Path):
-    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2, plan=PLAN)
     whole = Study("tools", SMALL, options, {})
     whole.go(lambda: None)
     part = SMALL | {"methods": {"cort": SMALL["methods"]["cort"]}}
@@ -265,7 +265,7 @@ def test_methods_that_are_not_asked_for_keep_their_runs(made: list[Run], tmp_pat
 def test_a_study_that_is_stopped_while_it_tunes_loses_no_run_that_it_had(
     made: list[Run], tmp_path: Path
 ):
-    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2)
+    options = argparse.Namespace(work=tmp_path, smoke=False, params=PARAMS, processes=2, plan=PLAN)
     whole = Study("tools", SMALL, options, {})
     whole.go(lambda: None)
     more = SMALL | {"tuning_seeds": [*SMALL["tuning_seeds"], 102]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from flows.prepare import prepare
 from flows.results import show_result
 from flows.rollout import rollout
 from flows.serve import NAMES
+from flows.study import study
 from flows.train import train
 from flows.workspace import run_label
 from mrtpo.config import Settings
@@ -70,10 +72,10 @@ def artifacts_of(run_id: UUID) -> dict[str, Any]:
 
 
 def test_a_form_has_a_described_field_for_every_parameter() -> None:
-    assert set(FLOWS) == set(NAMES)
-    for one in FLOWS.values():
+    assert {*FLOWS, study.name} == set(NAMES)
+    for one in (*FLOWS.values(), study):
         schema = parameter_schema(one).properties
-        assert {"overrides", "stage_minutes"} < set(schema)
+        assert {"overrides", "stage_minutes"} < set(schema) or one is study
         assert all(field.get("description") for field in schema.values()), one.name
 
 
@@ -200,3 +202,56 @@ def test_runs_whose_process_is_gone_are_marked_and_others_are_not(
             assert mark_lost_runs(tmp_path) == labels[:1]
         states = [client.read_flow_run(run.id).state_name for run in (gone, working, elsewhere)]
     assert states == ["Crashed", "Running", "Running"]
+
+
+STUDY = """
+import json, os, sys
+from pathlib import Path
+
+out, task = Path(sys.argv[1]), sys.argv[-1]
+with open("called.txt", "a") as file:
+    print(*sys.argv[2:], file=file)
+if task == "tools" and not Path("lucky").exists():
+    sys.exit("tools: out of luck")
+out.mkdir(parents=True, exist_ok=True)
+path = out / "results.json"
+tasks = json.loads(path.read_text())["tasks"] if path.exists() else {}
+row = {"method": "gdpo", "seed": 0, "rate": 0.1, "main_area": 0.75, "steps_to": {"0.5": 7},
+       "test": {"sampled/main": 0.5}, "response_length": 3.0, "grad_norm": 1.0,
+       "n_eff_share": None, "main_curve": [0.5, 1.0]}
+found = {"about": {"main": "main", "thresholds": [0.5]}, "runs": [row],
+         "start": {"train": {"main": 0.25}, "told": {}}}
+path.write_text(json.dumps({"tasks": tasks | {task: found}}))
+with open(os.environ["MRTPO_EVENTS"], "a") as events:
+    print(json.dumps({"step": 1, "total": 1, "metrics": {"gdpo-0": 0.75}}), file=events)
+"""
+
+
+def test_a_study_is_a_task_for_each_testbed_and_goes_on_after_a_failure(
+    server: None, project: Path
+) -> None:
+    (project / "benchmarks").mkdir()
+    (project / "benchmarks" / "__init__.py").touch()
+    (project / "benchmarks" / "study.py").write_text(STUDY)
+    shutil.copy(Path(__file__).parents[2] / "benchmarks" / "study.yaml", project / "benchmarks")
+    wrong = study(tasks=["chess"], return_state=True)
+    assert "tasks: no chess; there are: text2sql; tools; instruct" in (wrong.message or "")
+    assert not (project / "called.txt").exists()
+
+    first = study(tasks=["text2sql", "tools"], methods=["gdpo"], return_state=True)
+    assert tasks_of(run_id_of(first)) == {"text2sql": "Completed", "tools": "Failed"}
+    assert "tools: out of luck" in (first.message or "")
+    shown = artifacts_of(run_id_of(first))
+    assert shown["text2sql-progress"] == 100
+    assert "| gdpo | 1 | 0.1 | 7 | 2 | 0.750 (0.750–0.750) |" in shown["study-text2sql"]
+    assert shown["study-text2sql-curves"].endswith("/runs/study-record/text2sql.svg)")
+
+    (project / "lucky").touch()
+    again = study(tasks=["text2sql", "tools"], methods=["gdpo"], smoke=True, return_state=True)
+    assert again.is_completed()
+    called = (project / "called.txt").read_text().splitlines()
+    file, work = project / "benchmarks" / "study.yaml", project / "runs" / "study"
+    options = f"--plan {file} --work {work} --processes 2 --methods gdpo --tasks text2sql"
+    assert called[0] == options
+    assert "--work " + str(project / "runs" / "study-smoke") in called[3]
+    assert called[3].endswith("--methods gdpo --smoke --tasks tools")
