@@ -218,7 +218,7 @@ path = out / "results.json"
 tasks = json.loads(path.read_text())["tasks"] if path.exists() else {}
 row = {"method": "gdpo", "seed": 0, "rate": 0.1, "main_area": 0.75, "steps_to": {"0.5": 7},
        "test": {"sampled/main": 0.5}, "response_length": 3.0, "grad_norm": 1.0,
-       "n_eff_share": None, "main_curve": [0.5, 1.0]}
+       "n_eff_share": None, "main_curve": [0.5] * 5 + [1.0] * 5}
 found = {"about": {"main": "main", "thresholds": [0.5]}, "runs": [row],
          "start": {"train": {"main": 0.25}, "told": {}}}
 path.write_text(json.dumps({"tasks": tasks | {task: found}}))
@@ -243,7 +243,7 @@ def test_a_study_is_a_task_for_each_testbed_and_goes_on_after_a_failure(
     assert "tools: out of luck" in (first.message or "")
     shown = artifacts_of(run_id_of(first))
     assert shown["text2sql-progress"] == 100
-    assert "| gdpo | 1 | 0.1 | 7 | 2 | 0.750 (0.750–0.750) |" in shown["study-text2sql"]
+    assert "| gdpo | 1 | 0.1 | 7 | 10 | 0.750 (0.750–0.750) |" in shown["study-text2sql"]
     assert shown["study-text2sql-curves"].endswith("/runs/study-record/text2sql.svg)")
 
     (project / "lucky").touch()
