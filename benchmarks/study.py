@@ -2,7 +2,7 @@
 
     python -m benchmarks.study OUT                     everything that study.yaml names
     python -m benchmarks.study OUT --tasks tools --methods gdpo mrtpo
-    python -m benchmarks.study OUT --smoke             a minute of each, to see that all of it works
+    python -m benchmarks.study OUT --smoke             minutes, to see that all of it works
     python -m benchmarks.study OUT --plan benchmarks/ablations.yaml      one choice at a time
     python -m benchmarks.study OUT --plan benchmarks/conditions.yaml     where it pays
 
@@ -242,6 +242,8 @@ class Study:
 def study(options: argparse.Namespace) -> None:
     plan = read_plan(options.plan, options.tasks, options.methods)
     if options.smoke:
+        if not options.methods:
+            plan["methods"] = {name: plan["methods"][name] for name in plan["figure"]}
         plan["tuning_seeds"] = plan["tuning_seeds"][:1]
         for name, about in plan["tasks"].items():
             about["rates"] = rates_of(name, plan)[:2]
@@ -279,7 +281,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, help="[runs/<the plan's name>]")
     parser.add_argument("--page", type=Path, help="Markdown page that holds the tables")
     parser.add_argument("--processes", type=int, default=2, help="runs at a time [2]")
-    parser.add_argument("--smoke", action="store_true", help="tiny runs, two seeds")
+    parser.add_argument(
+        "--smoke", action="store_true", help="tiny runs, two seeds, the figure's methods"
+    )
     options = parser.parse_args()
     options.work = options.work or Path("runs", options.plan.stem)
     return options

@@ -53,7 +53,8 @@ def paired(rows: Sequence[Row], method: str, of: Callable[[Row], float | None]) 
 
 
 def steps_to_rival(rows: Sequence[Row], method: str) -> list[tuple[int | None, int]]:
-    """By seed: steps until the trailing mean of the method, and of GDPO, is at GDPO's largest."""
+    """By seed: steps until the trailing mean of the method, and of GDPO, is at GDPO's largest.
+    Seeds with fewer steps than such a mean is of are left out."""
     curves = [
         {row["seed"]: pd.Series(row["main_curve"], dtype=float).ffill() for row in rows
          if row["method"] == name}
@@ -64,8 +65,8 @@ def steps_to_rival(rows: Sequence[Row], method: str) -> list[tuple[int | None, i
     for seed in sorted(mine.keys() & theirs.keys()):
         best = float(trailing(theirs[seed]).max())
         own = steps_to(theirs[seed], best)
-        assert own is not None
-        found.append((steps_to(mine[seed], best), own))
+        if own is not None:
+            found.append((steps_to(mine[seed], best), own))
     return found
 
 
@@ -141,7 +142,8 @@ def _reached(steps: Sequence[int | None]) -> str:
 
 def _overtaken(rows: Sequence[Row], method: str) -> str:
     """Steps to the best of GDPO with the same seed, and the median of their ratios to its own."""
-    found = steps_to_rival(rows, method)
+    if not (found := steps_to_rival(rows, method)):
+        return "–"
     shown = _reached([mine for mine, _ in found])
     if method == RIVAL or shown == "never":
         return shown

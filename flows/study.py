@@ -42,7 +42,7 @@ def study(
         tasks: Testbeds of the plan; empty, all.
         methods: Methods of the plan; empty, all.
         out: Folder of the record and the figures. docs/study goes on with the project's own.
-        smoke: Tiny runs, two seeds, to see that it works.
+        smoke: Tiny runs, two seeds, to see that it works; without `methods`, those of the figure.
         processes: Trainings at a time, each of one thread.
         minutes: A testbed that takes longer is stopped; a retry goes on where it was.
     """

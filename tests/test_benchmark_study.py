@@ -185,6 +185,15 @@ def test_the_table_compares_with_gdpo_and_says_who_never_gets_there():
     assert "| gdpo | 3 | 0.1 | 10 | 15 | 0.500 (0.500–0.500) |  |" in text
 
 
+def test_runs_of_fewer_steps_than_a_mean_is_of_are_shown_without_one():
+    rows = [row(m, 0, 0.5, main_curve=[0.1, 0.2]) for m in ("gdpo", "cort")]
+    assert steps_to_rival(rows, "cort") == []
+    found = {"about": SMALL["tasks"]["tools"], "runs": rows}
+    *_, gdpo, cort = method_table(found)
+    assert gdpo.startswith("| gdpo | 1 | 0.1 | 10 | – | 0.500")
+    assert cort.startswith("| cort | 1 | 0.1 | 10 | – | 0.500")
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
     """Runs that were made, instead of trained."""
